@@ -1,0 +1,41 @@
+"""paota: semi-asynchronous federated edge learning over the air.
+
+>>> import paota
+>>> result = paota.run({"rounds": 50, "air": {"n0_dbm_per_hz": -74}})
+>>> result.time_to(0.8)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import UserError
+    from .experiment import Experiment
+    from .registry import register
+    from .results import Result, load
+    from .simulate import run
+
+__all__ = ["Experiment", "Result", "UserError", "load", "register", "run"]
+
+# Imported when first used: `import paota` and `paota --help` must not wait for JAX.
+_HOME = {
+    "Experiment": "experiment",
+    "Result": "results",
+    "UserError": "errors",
+    "load": "results",
+    "register": "registry",
+    "run": "simulate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _HOME:
+        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    raise AttributeError(f"module 'paota' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

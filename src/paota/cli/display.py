@@ -1,0 +1,104 @@
+"""What a person sees in the terminal while an experiment runs, and at its end."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+from typing import IO, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from ..results import Result, Trajectory
+from ..simulate import Plan
+
+
+class _Speed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f} rounds/s" if task.speed else "", style="dim")
+
+
+class LiveProgress:
+    """One bar an algorithm: rounds over all seeds, speed, newest accuracy, time left. Compiling is announced."""
+
+    def __init__(self, plan: Plan, stream: IO[str]) -> None:
+        self._bars = Progress(
+            TextColumn("{task.fields[title]}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            _Speed(),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(compact=True),
+            console=Console(file=stream),
+            transient=False,
+        )
+        self._tasks: dict[str, Any] = {}
+        self._done_before: dict[str, int] = {}
+        width = max(len(c.label) for c in plan.experiment.contestants)
+        for contestant in plan.experiment.contestants:
+            total = sum(len(plan.timelines[contestant.label, seed]) for seed in plan.seeds)
+            title = escape(contestant.label.ljust(width))
+            self._tasks[contestant.label] = self._bars.add_task("", total=total, title=title, note="waiting", start=False)
+            self._done_before[contestant.label] = 0
+
+    def __enter__(self) -> LiveProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bars.stop()
+
+    def compiling(self, label: str) -> None:
+        self._bars.update(self._tasks[label], note="compiling ...")
+
+    def compiled(self, label: str, seconds: float) -> None:
+        self._bars.start_task(self._tasks[label])
+        self._bars.update(self._tasks[label], note=f"compiled in {seconds:.1f} s")
+
+    def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
+        task = self._tasks[label]
+        self._bars.start_task(task)
+        note = "" if math.isnan(accuracy) else f"accuracy {accuracy:.1%}"
+        self._bars.update(task, completed=self._done_before[label] + round, note=f"seed {seed}  {note}")
+
+    def finished(self, trajectory: Trajectory) -> None:
+        label = trajectory.label
+        if trajectory.diverged_round is not None:
+            note = f"seed {trajectory.seed} diverged in round {trajectory.diverged_round}"
+            self._bars.console.print(f"[red]{escape(label)}: {note}; the others go on[/red]")
+        self._done_before[label] += len(trajectory.metrics["round"]) - 1
+
+
+def show_summary(result: Result) -> None:
+    """Accuracy at the end, after equal rounds and at equal simulated time; rounds and seconds to each target."""
+    summary = result.summary
+    seeds = len(summary["seeds"])
+    table = Table(title=f"{escape(summary['name'])}: median of {seeds} seeds" if seeds > 1 else escape(summary["name"]))
+    table.add_column("algorithm")
+    table.add_column("accuracy\nat the end", justify="right")
+    table.add_column(f"after\n{summary['equal_rounds']} rounds", justify="right")
+    table.add_column(f"at\n{summary['equal_time_s']:.0f} s", justify="right")
+    for target in summary["targets"]:
+        table.add_column(f"{target:.0%}\nrounds / s", justify="right")
+    table.add_column("rounds\na second", justify="right")
+    for label, row in summary["algorithms"].items():
+        cells = [_percent(row[key]["median"]) for key in ("final_accuracy", "accuracy_at_equal_rounds", "accuracy_at_equal_time")]
+        for target in summary["targets"]:
+            key = f"{target:g}"
+            cells.append(_reached(row["rounds_to"][key], row["seconds_to"][key], seeds))
+        name = escape(label) + (" [red](diverged)[/red]" if row["diverged"] else "")
+        table.add_row(name, *cells, f"{row['rounds_per_second']:.0f}")
+    Console().print(table)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _reached(rounds: dict[str, Any], seconds: dict[str, Any], seeds: int) -> str:
+    if not math.isfinite(rounds["median"]):
+        return f"{rounds['reached']} of {seeds}" if rounds["reached"] else "not reached"
+    return f"{rounds['median']:.0f} / {seconds['median']:.0f}"

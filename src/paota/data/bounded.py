@@ -1,0 +1,78 @@
+"""Reading files that may lie: sizes are checked before memory is taken, and unpacking goes in bounded steps."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from paota.errors import UserError
+
+MAX_UNCOMPRESSED_BYTES = 8 * 2**30
+"""The most bytes that one file may hold, unpacked. Raise it for larger data: `paota.data.bounded.MAX_... = ...`."""
+
+MAX_EXPANSION = 200
+"""A packed file that claims to grow by more than this factor, and beyond `SMALL_BYTES`, is taken for a bomb."""
+
+SMALL_BYTES = 64 * 2**20
+
+STEP_BYTES = 2**20
+
+
+class Readable(Protocol):
+    """What unpacking needs of a stream (gzip's and zip's readers, plain files)."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def open_regular(path: Path) -> tuple[BinaryIO, int]:
+    """Open an ordinary file for reading, with its size. A pipe or a device would hang or never end: refused."""
+    try:
+        # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever before it could be refused.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({reason(error)})") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise UserError(f"{path}: is not an ordinary file")
+    return os.fdopen(descriptor, "rb"), status.st_size
+
+
+def check_claim(source: str, *, claimed_bytes: int, packed_bytes: int | None = None) -> None:
+    """Refuse a claimed size that is beyond the limit, or absurd beside the packed bytes that should hold it."""
+    if claimed_bytes > MAX_UNCOMPRESSED_BYTES:
+        raise UserError(f"{source}: claims {claimed_bytes} bytes, and the most allowed is {MAX_UNCOMPRESSED_BYTES}")
+    if packed_bytes is not None and claimed_bytes > max(SMALL_BYTES, MAX_EXPANSION * packed_bytes):
+        raise UserError(
+            f"{source}: claims to grow from {packed_bytes} to {claimed_bytes} bytes, like a decompression bomb; "
+            "if it is sound, unpack it first"
+        )
+
+
+def read_array(stream: Readable, source: str, *, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Fill an array from a stream in steps. The caller has checked the shape; too few bytes are refused here."""
+    try:
+        array = np.empty(shape, dtype)  # the system hands out the pages only as they are filled
+    except (MemoryError, ValueError):
+        raise UserError(f"{source}: an array of shape {shape} does not fit in memory") from None
+    target = array.reshape(-1).view(np.uint8).data
+    filled = 0
+    while filled < len(target):
+        piece = stream.read(min(STEP_BYTES, len(target) - filled))
+        if not piece:
+            raise UserError(f"{source}: is truncated, {len(target) - filled} of {len(target)} data bytes are missing")
+        target[filled : filled + len(piece)] = piece
+        filled += len(piece)
+    return array
+
+
+def reason(error: Exception) -> str:
+    """The cause alone, for the end of a sentence."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

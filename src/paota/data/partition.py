@@ -1,0 +1,186 @@
+"""Partitions: who holds which samples. Each is a small recipe `(labels, devices, rng) -> Shards`.
+
+All of them end, give every device at least one sample and none twice, and depend on nothing but their arguments.
+With more devices than samples, samples are shared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from paota.data.sampling import Ints, blocks, draw_distinct, ragged_ranges
+from paota.data.shards import MAX_TOTAL, Shards
+from paota.errors import UserError
+from paota.settings import check, setting
+
+BLOCK = 2**20  # numbers drawn at once by `Paper`: fits a processor's cache, bounds the memory
+
+
+class Partition(Protocol):
+    """Any callable like this one works; a frozen dataclass gets its options from the experiment file."""
+
+    def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """The paper's split: each device draws its size and its classes, then its samples from those classes.
+
+    The paper says "at most" five classes: here exactly `classes_per_device` different ones (or all there are). The
+    samples are drawn uniformly from the union of these classes, without repeats inside a device; different devices may
+    share samples (the paper asks about 90,000 of MNIST's 60,000). Where the classes hold fewer samples than the size
+    that was drawn, the device takes them all.
+    """
+
+    sizes: tuple[int, ...] = setting((300, 600, 900, 1200, 1500), low=1)
+    classes_per_device: int = setting(5, low=1)
+
+    def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
+        _check_call(self, labels, devices)
+        if not self.sizes:
+            raise UserError("data.sizes must name at least one size")
+        by_class = np.argsort(labels, kind="stable")
+        _, class_start, class_size = np.unique(labels[by_class], return_index=True, return_counts=True)
+        largest = np.minimum(self.sizes, len(labels))  # also keeps sizes beyond int64 out of the arithmetic
+        asked = largest[rng.integers(len(largest), size=devices)].astype(np.int64)
+        _check_total(int(asked.sum()))
+        per_device = min(self.classes_per_device, len(class_size))
+        indices, taken = [], []
+        for block in blocks(2 * (asked + per_device), BLOCK):
+            here = asked[block]
+            same = np.ones(len(here), np.int64)
+            chosen = draw_distinct(same * len(class_size), same * per_device, rng).reshape(-1, per_device)
+            counts = class_size[chosen]
+            take = np.minimum(here, counts.sum(axis=1))
+            position = draw_distinct(counts.sum(axis=1), take, rng)
+            place = position + _shift_to_class(position, take, counts, class_start[chosen])
+            indices.append(_sort_rows(by_class[place], take, span=len(labels)))
+            taken.append(take)
+        return Shards(np.concatenate(indices), _offsets(np.concatenate(taken)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dirichlet:
+    """Each class is dealt to the devices in proportions drawn from a symmetric Dirichlet distribution.
+
+    A small concentration gives every device few classes and unequal sizes, a large one an even split. Every sample goes
+    to exactly one device. Devices left with fewer than `min_samples` get samples drawn from the surplus of the others;
+    to draw everything again until it fits need not end.
+    """
+
+    concentration: float = setting(0.5, above=0)
+    min_samples: int = setting(1, low=1)
+
+    def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
+        _check_call(self, labels, devices)
+        if self.min_samples > 1 and self.min_samples * devices > len(labels):
+            raise UserError(
+                f"data.min_samples = {self.min_samples} for {devices} devices asks for more than "
+                f"the {len(labels)} training samples"
+            )
+        by_label = _sort_by_label(labels, rng)
+        owner = np.empty(len(labels), np.int64)  # of the sample by_label[i]
+        ends = np.cumsum(np.unique(labels, return_counts=True)[1])
+        for start, end in zip(ends - np.diff(ends, prepend=0), ends, strict=True):
+            cuts = (np.cumsum(_dirichlet(self.concentration, devices, rng)) * (end - start)).astype(np.int64)
+            cuts[-1] = end - start  # rounding in the sum must not lose the last sample
+            owner[start:end] = np.searchsorted(cuts, np.arange(end - start), side="right")
+        return _top_up(owner, by_label, devices=devices, min_samples=self.min_samples, rng=rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelShards:
+    """The split of the FedAvg paper: sort by label, cut into equal shards, deal each device `shards_per_device`."""
+
+    shards_per_device: int = setting(2, low=1)
+
+    def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
+        _check_call(self, labels, devices)
+        samples, pieces = len(labels), devices * self.shards_per_device
+        _check_total(pieces)
+        by_label = _sort_by_label(labels, rng)
+        start = np.arange(pieces, dtype=np.int64) * samples // pieces
+        # More shards than samples: each shard is one sample, and neighbours share it.
+        length = np.maximum(np.append(start[1:], samples) - start, 1)
+        piece = rng.permutation(pieces)
+        device = np.repeat(np.arange(pieces) // self.shards_per_device, length[piece])
+        return Shards.from_pairs(device, by_label[ragged_ranges(start[piece], length[piece])], devices=devices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Iid:
+    """Every device holds a random sample of the whole: sizes differ by at most one, every sample is held once."""
+
+    def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
+        _check_call(self, labels, devices)
+        pairs = np.arange(max(len(labels), devices))
+        return Shards.from_pairs(pairs % devices, rng.permutation(len(labels))[pairs % len(labels)], devices=devices)
+
+
+def _check_call(partition: Any, labels: npt.NDArray[Any], devices: int) -> None:
+    check(partition, "data")  # once more: an object made in Python has not been through the experiment file's checks
+    if devices < 1:
+        raise UserError(f"data.devices must be at least 1, not {devices}")
+    if len(labels) == 0:
+        raise UserError("the dataset holds no training samples to share out")
+    _check_total(devices)
+
+
+def _check_total(total: int) -> None:
+    if total > MAX_TOTAL:
+        raise UserError(f"the devices ask for {total} samples together, and the most allowed is {MAX_TOTAL}")
+
+
+def _sort_by_label(labels: npt.NDArray[Any], rng: np.random.Generator) -> Ints:
+    """All samples, class after class, in random order inside each."""
+    shuffled = rng.permutation(len(labels))
+    return shuffled[np.argsort(labels[shuffled], kind="stable")]
+
+
+def _offsets(sizes: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _shift_to_class(position: Ints, take: Ints, counts: Ints, class_start: Ints) -> Ints:
+    """What to add to a position in the union of a device's classes to get a position in the samples sorted by class.
+
+    position: the rows of all devices, ascending in each; counts, class_start: [devices, classes].
+    """
+    ends = np.cumsum(counts, axis=1)
+    stride = int(ends[:, -1].max())
+    row = np.arange(len(take))
+    keys = position + np.repeat(row * stride, take)
+    in_class = np.diff(np.searchsorted(keys, (row[:, None] * stride + ends).ravel()), prepend=0)
+    return np.repeat((class_start - (ends - counts)).ravel(), in_class)
+
+
+def _sort_rows(values: Ints, lengths: Ints, *, span: int) -> npt.NDArray[np.int32]:
+    """Each row ascending; `span` is above every value."""
+    row_start = np.repeat(np.arange(len(lengths)) * span, lengths)
+    return (np.sort(values + row_start) - row_start).astype(np.int32)
+
+
+def _dirichlet(concentration: float, devices: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Shares of all devices. Beyond these bounds the result is a single owner or an even split to rounding, but the
+    gamma variates behind it would underflow or overflow."""
+    return rng.dirichlet(np.full(devices, min(max(concentration, 1e-12), 1e12)))
+
+
+def _top_up(owner: Ints, sample: Ints, *, devices: int, min_samples: int, rng: np.random.Generator) -> Shards:
+    """Move surplus samples to devices below `min_samples`; when none is left (devices > samples), share some."""
+    size = np.bincount(owner, minlength=devices)
+    needy = rng.permutation(np.repeat(np.arange(devices), np.maximum(min_samples - size, 0)))
+    shuffled = rng.permutation(len(owner))  # so that chance decides what a device gives away
+    by_owner = shuffled[np.argsort(owner[shuffled], kind="stable")]
+    rank_in_owner = np.arange(len(owner)) - np.repeat(np.cumsum(size) - size, size)
+    surplus = rng.permutation(by_owner[rank_in_owner >= min_samples])
+    given = min(len(surplus), len(needy))
+    owner[surplus[:given]] = needy[:given]
+    shared = rng.integers(len(sample), size=len(needy) - given)
+    return Shards.from_pairs(
+        np.concatenate([owner, needy[given:]]), np.concatenate([sample, sample[shared]]), devices=devices
+    )

@@ -1,0 +1,328 @@
+"""An experiment: one setting and the algorithms that meet in it. Everything has the paper's value as default."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import settings as _settings
+from .errors import UserError, unknown_name
+from .registry import ALGORITHMS, CHANNELS, LATENCIES, MODELS, PARTITIONS
+from .settings import choice, setting
+from .timing.timeline import Horizon
+
+if TYPE_CHECKING:
+    from .algorithms import Algorithm
+    from .models import Model
+
+MAX_FILE_BYTES = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """What does each device hold?"""
+
+    dataset: str = "mnist"  # a registered name, a folder of IDX files, or an .npz
+    devices: int = setting(100, low=1, high=10_000_000)
+    partition: Any = choice(PARTITIONS, "paper")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelChoice:
+    """What is learned?"""
+
+    name: Any = choice(MODELS, "mlp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Local SGD on each device."""
+
+    local_steps: int = setting(5, low=1)  # M
+    batch_size: int = setting(32, low=1)
+    learning_rate: float = setting(0.1, above=0)  # eta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """How long does a local training take, and when does the server aggregate?"""
+
+    period_s: float = setting(8.0, above=0)  # dT
+    latency: Any = choice(LATENCIES, "uniform")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Air:
+    """What does the channel do?"""
+
+    fading: Any = choice(CHANNELS, "rayleigh")
+    bandwidth_hz: float = setting(20e6, above=0)
+    n0_dbm_per_hz: float = setting(-174.0, low=-400, high=300)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power:
+    """How loud is each device?"""
+
+    max_power_w: float = setting(15.0, above=0)
+    cap: str = setting("paper", options=("paper", "physical"))
+    method: str = setting("exact", options=("exact", "mip", "uniform", "staleness", "similarity"))
+    smoothness: float = setting(10.0, above=0)  # L
+    omega: float = setting(3.0, above=0)
+    epsilon2: float = setting(1.0, low=0)  # eps^2 of Assumption 3
+    segments: int = setting(16, low=1, high=1024)  # of the integer programme, method = "mip"
+    tolerance: float = setting(1e-6, above=0)  # of Dinkelbach's iteration, method = "mip"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How often is the global model judged, and on what?"""
+
+    every: int = setting(1, low=1)  # rounds
+    # "objective": F(w) over all devices' data (Eq. sys_FL_task); "batches": mean loss of the mini-batches just trained on.
+    train_loss: str = setting("objective", options=("objective", "batches"))
+
+
+SECTIONS = {
+    "data": Data, "model": ModelChoice, "training": Training, "timing": Timing,
+    "air": Air, "power": Power, "evaluation": Evaluation,
+}  # fmt: skip
+OVERRIDABLE = ("training", "timing", "air", "power")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contestant:
+    """One line of the comparison: an algorithm, its label, and the sections in which it departs from the experiment."""
+
+    label: str
+    algorithm: Algorithm
+    training: Training
+    timing: Timing
+    air: Air
+    power: Power
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def algorithm_name(self) -> str:
+        return ALGORITHMS.name_of(type(self.algorithm))
+
+    def to_dict(self) -> dict[str, Any]:
+        name = self.algorithm_name
+        label = {} if self.label == name else {"label": self.label}
+        return {"name": name, **label, **_settings.to_dict(self.algorithm), **self.overrides}
+
+
+DEFAULT_ALGORITHMS = ({"name": "paota"}, {"name": "local-sgd"}, {"name": "cotaf"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """The whole setting. Make one with `Experiment.from_dict`, `.from_file` or `.preset`; change one with `.override`."""
+
+    name: str
+    horizon: Horizon
+    seed: int
+    targets: tuple[float, ...]
+    data: Data
+    model_choice: ModelChoice
+    training: Training
+    timing: Timing
+    air: Air
+    power: Power
+    evaluation: Evaluation
+    contestants: tuple[Contestant, ...]
+    base: Path = field(default=Path("."), compare=False)  # relative paths in the file start here
+
+    @property
+    def model(self) -> Model:
+        made: Model = self.model_choice.name
+        return made
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any], *, base: Path = Path(".")) -> Experiment:
+        """From nested tables in the vocabulary of the experiment file; missing keys take the paper's values."""
+        known = ["name", "rounds", "duration_s", "seed", "targets", *SECTIONS, "algorithms"]
+        for key in table:
+            if key not in known:
+                raise unknown_name("setting", key, known)
+        top = _settings.parse(_Top, {k: table[k] for k in _TOP_KEYS if k in table}, "experiment")
+        if top.rounds is not None and top.duration_s is not None:
+            raise UserError("give rounds or duration_s, not both")
+        sections = {name: _settings.parse(section, table.get(name, {}), name) for name, section in SECTIONS.items()}
+        horizon = Horizon(rounds=100) if top.rounds is None else Horizon(rounds=top.rounds)
+        if top.duration_s is not None:
+            horizon = Horizon(rounds=None, duration_s=top.duration_s)
+        entries = table.get("algorithms", DEFAULT_ALGORITHMS)
+        return cls(
+            name=top.name, horizon=horizon, seed=top.seed, targets=top.targets,
+            model_choice=sections.pop("model"), **sections, contestants=_contestants(entries, table), base=base,
+        )  # fmt: skip
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Experiment:
+        return cls.from_dict(read_toml(path), base=Path(path).parent)
+
+    @classmethod
+    def preset(cls, name: str) -> Experiment:
+        return cls.from_dict(read_preset(name))
+
+    def override(self, changes: Mapping[str, Any]) -> Experiment:
+        """A copy with `{"timing.period_s": 6, ...}` applied; the same vocabulary as `--set`."""
+        return Experiment.from_dict(override(self.to_dict(), changes), base=self.base)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every setting spelled out, as the file that would give this experiment."""
+        end = {"rounds": self.horizon.rounds, "duration_s": self.horizon.duration_s}
+        return {
+            "name": self.name,
+            **{key: value for key, value in end.items() if value is not None},
+            "seed": self.seed,
+            "targets": list(self.targets),
+            **{
+                name: _settings.to_dict(self.model_choice if name == "model" else getattr(self, name))
+                for name in SECTIONS
+            },
+            "algorithms": [contestant.to_dict() for contestant in self.contestants],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Top:
+    name: str = "paper"
+    rounds: int | None = setting(None, low=1, high=10_000_000)
+    duration_s: float | None = setting(None, above=0)
+    seed: int = setting(0, low=0, high=2**31 - 1)
+    targets: tuple[float, ...] = setting((0.5, 0.6, 0.7, 0.8), low=0, high=1)
+
+
+_TOP_KEYS = tuple(f.name for f in dataclasses.fields(_Top))
+
+
+def _contestants(entries: Any, table: Mapping[str, Any]) -> tuple[Contestant, ...]:
+    if not isinstance(entries, list | tuple) or not entries:
+        raise UserError("algorithms must be a list of tables with at least one entry, e.g. [[algorithms]] name = 'paota'")
+    made = []
+    for i, entry in enumerate(entries):
+        where = f"algorithms[{i}]"
+        if not isinstance(entry, Mapping):
+            raise UserError(f"{where} must be a table with a name, not {entry!r}")
+        entry = dict(entry)
+        name = entry.pop("name", None)
+        if not isinstance(name, str):
+            raise UserError(f"{where} needs a name, one of: {', '.join(ALGORITHMS)}")
+        label = entry.pop("label", name)
+        if not isinstance(label, str) or not label.strip():
+            raise UserError(f"{where}.label must be a text, not {label!r}")
+        overrides = {key: entry.pop(key) for key in OVERRIDABLE if key in entry}
+        sections = {}
+        for key in OVERRIDABLE:
+            own = overrides.get(key, {})
+            if not isinstance(own, Mapping):
+                raise UserError(f"{where}.{key} must be a table of settings, not {own!r}")
+            sections[key] = _settings.parse(SECTIONS[key], {**table.get(key, {}), **own}, f"{where}.{key}" if own else key)
+        algorithm = _settings.parse(ALGORITHMS[name], entry, where)
+        made.append(Contestant(label=label, algorithm=algorithm, overrides=overrides, **sections))
+    labels = [c.label for c in made]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise UserError(f"two algorithms are labelled '{twice}': give one of them a label of its own")
+    return tuple(made)
+
+
+def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`table` with dotted keys set: {"air.n0_dbm_per_hz": -74}; `algorithms.LABEL.key` reaches into one algorithm."""
+    changed: dict[str, Any] = {key: _copy(value) for key, value in table.items()}
+    for dotted, value in changes.items():
+        first, *rest = dotted.split(".")
+        if not rest and first in ("rounds", "duration_s"):  # the one replaces the other
+            changed.pop("duration_s" if first == "rounds" else "rounds", None)
+        if first == "algorithms" and rest:
+            entries = [dict(entry) for entry in changed.get("algorithms", DEFAULT_ALGORITHMS)]
+            label, *rest = rest
+            mine = [entry for entry in entries if entry.get("label", entry.get("name")) == label]
+            if not mine or not rest:
+                raise unknown_name("algorithm label", label, [str(e.get("label", e.get("name"))) for e in entries])
+            _put(mine[0], rest, value, dotted)
+            changed["algorithms"] = entries
+        else:
+            _put(changed, [first, *rest], value, dotted)
+    return changed
+
+
+def _put(table: dict[str, Any], keys: list[str], value: Any, dotted: str) -> None:
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise unknown_name("setting", dotted, _all_names())
+    table[keys[-1]] = value
+
+
+def _all_names() -> list[str]:
+    names = list(_TOP_KEYS)
+    for section, cls in SECTIONS.items():
+        names += [f"{section}.{key}" for key in _settings.to_dict(_settings.defaults(cls))]
+    return names
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """`--set section.key=value` -> (key, typed value); the value is TOML, and a bare word is a text."""
+    key, equals, raw = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise UserError(f"--set needs section.key=value, not '{text}'")
+    try:
+        return key, tomllib.loads(f"value = {raw.strip()}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return key, raw.strip()
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    file = Path(path)
+    if not file.is_file():
+        raise UserError(f"no such experiment file: '{path}'")
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise UserError(f"'{path}' is larger than {MAX_FILE_BYTES >> 20} MiB: not an experiment file")
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"'{path}' is not a valid TOML file: {error}") from None
+    except OSError as error:
+        raise UserError(f"'{path}' cannot be read: {error.strerror}") from None
+
+
+PRESETS = Path(__file__).parent / "presets"
+
+
+def preset_names() -> list[str]:
+    return sorted(file.stem for file in PRESETS.glob("*.toml"))
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    if name not in preset_names():
+        raise unknown_name("preset", name, preset_names())
+    return read_toml(PRESETS / f"{name}.toml")
+
+
+def as_experiment(source: Experiment | Mapping[str, Any] | str | Path | None, changes: Iterable[str] = ()) -> Experiment:
+    """Whatever a user may hand over: nothing (the paper), a table, a file; plus `section.key=value` assignments."""
+    assignments = dict(parse_assignment(text) for text in changes)
+    if isinstance(source, Experiment):
+        return source.override(assignments) if assignments else source
+    base = Path(".")
+    if source is None:
+        table: Mapping[str, Any] = {}
+    elif isinstance(source, Mapping):
+        table = source
+    else:
+        table, base = read_toml(source), Path(source).parent
+    return Experiment.from_dict(override(table, assignments), base=base)

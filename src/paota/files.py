@@ -1,0 +1,148 @@
+"""Writing files so that a reader never sees half of one: to a temporary name beside the target, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import UserError
+
+Columns = dict[str, NDArray[Any]]  # a table, column by column
+
+
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[IO[bytes]]:
+    """A binary stream whose content appears at `path` all at once, or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot write '{path}': {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    with atomic(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(jsonable(value), indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise UserError(f"'{path}' is not a JSON file that paota wrote ({error})") from None
+
+
+def jsonable(value: Any) -> Any:
+    """Plain JSON types; NaN and infinity become null."""
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return jsonable(value.tolist())
+    if isinstance(value, np.generic):
+        return jsonable(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def write_csv(path: Path, columns: Columns) -> None:
+    """Tidy CSV; a missing number is an empty cell."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+        writer.writerow(["" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row])
+    write_text(path, text.getvalue())
+
+
+def read_csv(path: Path, types: Mapping[str, type]) -> Columns:
+    """The inverse of `write_csv`; columns that `types` does not name are numbers."""
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            header, *rows = list(csv.reader(stream))
+        columns = {}
+        for name, cells in zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True):
+            kind = types.get(name, float)
+            values = [math.nan if kind is float and cell == "" else kind(cell) for cell in cells]
+            columns[name] = np.array(values, dtype=object if kind is str else kind)
+        return columns
+    except (ValueError, csv.Error, OSError) as error:
+        raise UserError(f"'{path}' is not a table that paota wrote ({error})") from None
+
+
+def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    with atomic(path) as stream:
+        np.savez_compressed(stream, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+
+
+def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """No pickles: an object array is refused by NumPy."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise UserError(f"'{path}' is not an array file that paota wrote ({error})") from None
+
+
+def to_toml(table: Mapping[str, Any]) -> str:
+    """TOML for the tables that an experiment is made of: values, sections, and lists of tables with sections inside."""
+    return "\n".join(_toml_lines(table, "")).strip() + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for key, value in table.items():
+        if not isinstance(value, Mapping) and not _is_table_list(value):
+            yield f"{_toml_key(key)} = {_toml_value(value)}"
+    for key, value in table.items():
+        name = prefix + _toml_key(key)
+        if isinstance(value, Mapping):
+            yield f"\n[{name}]"
+            yield from _toml_lines(value, f"{name}.")
+        elif _is_table_list(value):
+            for item in value:
+                yield f"\n[[{name}]]"
+                yield from _toml_lines(item, f"{name}.")
+
+
+def _is_table_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, Mapping) for item in value)
+
+
+def _toml_key(key: str) -> str:
+    bare = key.replace("-", "").replace("_", "").isalnum() and key.isascii()
+    return key if bare else json.dumps(key)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    # JSON's escapes are TOML's, except that TOML wants DEL and lone surrogates handled by \u as well.
+    return json.dumps(str(value)).replace("\x7f", "\\u007f")

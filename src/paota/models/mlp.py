@@ -1,0 +1,34 @@
+"""The paper's network: a multi-layer perceptron with ReLU, 784-10-10-10 by default (d = 8070)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from ..settings import setting
+from .base import Params, he_normal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mlp:
+    hidden: tuple[int, ...] = setting((10, 10), low=1)
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Params:
+        widths = (math.prod(input_shape), *self.hidden, num_classes)
+        layers = []
+        for i, (fan_in, fan_out) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+            # [out, in]: the long axis last is what CPU kernels like when many small networks train side by side.
+            weight = he_normal(jax.random.fold_in(key, i), (fan_out, fan_in), fan_in)
+            layers.append({"bias": jnp.zeros(fan_out), "weight": weight})
+        return layers
+
+    def apply(self, params: Params, x: jax.Array) -> jax.Array:
+        x = x.reshape(len(x), -1)
+        for i, layer in enumerate(params):
+            x = x @ layer["weight"].T + layer["bias"]
+            if i < len(params) - 1:
+                x = jax.nn.relu(x)
+        return x

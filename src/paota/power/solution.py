@@ -1,0 +1,117 @@
+"""What a solver returns, and the certificate that lets anyone check it without trusting the solver."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from paota.errors import UserError
+from paota.power.checks import Vector
+from paota.power.problem import Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """Powers with their proof. `message` says in a sentence why the solver stopped."""
+
+    power: Vector  # one element per device, 0 where not ready
+    beta: Vector  # p = p_max*(beta*rho + (1-beta)*theta); 1 where any beta gives the same power, 0 where not ready
+    level: float  # tau: the power of every device that its box leaves free
+    objective: float  # f = term_d + term_e
+    term_d: float  # L*eps^2*K*sum alpha^2, Eq. eq:G^r (d)
+    term_e: float  # 2*L*d*sigma^2/S^2, Eq. eq:G^r (e)
+    kkt_residual: float  # 0 at the optimum, relative to each device's upper bound
+    unique: bool  # no other power vector is optimal
+    method: str
+    message: str
+
+
+def terms(problem: Problem, power: Vector) -> tuple[float, float]:
+    """Terms (d) and (e) of Eq. eq:G^r at the powers of all devices."""
+    largest = float(power.max())
+    shares = power / largest  # keeps the sums in range whatever the unit of power
+    total = float(shares.sum())
+    with np.errstate(over="ignore"):
+        term_d = problem.c1 * float(np.square(shares / total).sum())
+        term_e = float(np.float64(problem.c2) / largest / largest / total / total)
+    if not math.isfinite(term_d + term_e):
+        raise UserError("the objective overflows a float64: the powers are too small beside the noise")
+    return term_d, term_e
+
+
+def stationary_level(power: Vector, c: float) -> float:
+    """(|p|^2 + c)/1'p: the level that first-order optimality asks of every free device."""
+    largest = float(power.max())
+    shares = power / largest
+    with np.errstate(over="ignore", under="ignore"):
+        noise = float(np.float64(c) / largest / largest)
+        return float((np.square(shares).sum() + noise) / shares.sum() * largest)
+
+
+def kkt_residual(lo: Vector, hi: Vector, c: float, power: Vector) -> float:
+    """max_k |p_k - clip((|p|^2 + c)/1'p, lo_k, hi_k)| / hi_k: zero exactly at the optimum.
+
+    Each device is measured against its own upper bound, so the figure has no unit and means the same for
+    microwatts and megawatts, even inside one instance. (An absolute figure could not stay below 1e-12 for a power
+    of 1e6: neighbouring float64 numbers are 1e-10 apart there.)
+    """
+    gap = np.abs(power - np.clip(stationary_level(power, c), lo, hi))
+    return float(np.divide(gap, hi, out=np.zeros_like(gap), where=hi > 0).max())
+
+
+def is_unique(problem: Problem) -> bool:
+    """Whether P2 has a single minimiser."""
+    lo, hi = problem.ready_lo, problem.ready_hi
+    if problem.c2 > 0 or problem.nobody_ready:
+        return True  # the noise rewards every increase of the common scale
+    if problem.c1 == 0:
+        return bool((lo == hi).all())  # f is 0 everywhere
+    # Without noise f does not change when p is scaled; that is possible only where all boxes share an interior.
+    return bool(lo.max() >= hi[hi > 0].min())
+
+
+def beta_of(problem: Problem, power: Vector) -> Vector:
+    """Invert Eq. asy:power_control. Exactly 0 or 1 at the ends of the box."""
+    width = problem.hi - problem.lo
+    place = np.divide(power - problem.lo, width, out=np.ones_like(width), where=width > 0)
+    beta = np.where((problem.rho < problem.theta) & (width > 0), 1.0 - place, place)
+    return np.where(problem.ready, np.clip(beta, 0.0, 1.0), 0.0)
+
+
+def certified(
+    problem: Problem, ready_power: Vector, *, method: str, message: str, level: float | None = None
+) -> Solution:
+    """The solution that belongs to powers of the ready devices, whatever solver they came from."""
+    power = problem.spread(ready_power)
+    term_d, term_e = terms(problem, power)
+    return Solution(
+        power=power,
+        beta=beta_of(problem, power),
+        level=stationary_level(ready_power, problem.c) if level is None else level,
+        objective=term_d + term_e,
+        term_d=term_d,
+        term_e=term_e,
+        kkt_residual=kkt_residual(problem.ready_lo, problem.ready_hi, problem.c, ready_power),
+        unique=is_unique(problem),
+        method=method,
+        message=message,
+    )
+
+
+def nothing_to_solve(problem: Problem, *, method: str) -> Solution:
+    """Nobody is ready: no power, no objective, and nothing that could be wrong."""
+    zeros = np.zeros_like(problem.hi)
+    return Solution(
+        power=zeros,
+        beta=zeros,
+        level=math.nan,
+        objective=math.nan,
+        term_d=math.nan,
+        term_e=math.nan,
+        kkt_residual=0.0,
+        unique=True,
+        method=method,
+        message="Nobody is ready, so there is nothing to solve: every power is 0.",
+    )

@@ -1,0 +1,108 @@
+"""Named, replaceable ideas: every choice a user can make by name lives in a `Registry`.
+
+The names in an experiment file (`latency = "uniform"`, `name = "paota"`) are looked up here. A package of your own adds
+to them with `paota.register(kind, name, thing)` or with an entry point in the group `paota.<kind>`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import Any
+
+from .errors import UserError, unknown_name
+
+
+class Registry:
+    """Name -> thing. A value given as "module:attribute" is imported when it is first asked for."""
+
+    def __init__(self, kind: str, **built_in: Any) -> None:
+        self.kind = kind
+        self._things: dict[str, Any] = {name.replace("_", "-"): thing for name, thing in built_in.items()}
+        self._plugins_loaded = False
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._things:
+            self._load_plugins()
+        if name not in self._things:
+            raise unknown_name(self.kind, name, self._things)
+        thing = self._things[name]
+        if isinstance(thing, str):
+            module, _, attribute = thing.partition(":")
+            thing = self._things[name] = getattr(importlib.import_module(module), attribute)
+        return thing
+
+    def __contains__(self, name: str) -> bool:
+        return name in set(self)
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_plugins()
+        return iter(sorted(self._things))
+
+    def add(self, name: str, thing: Any) -> None:
+        """Add `thing`; a built-in name cannot be taken over, so that a name always means one thing."""
+        if name in self._things and self._things[name] is not thing:
+            raise UserError(f"the {self.kind} '{name}' exists already")
+        self._things[name] = thing
+
+    def name_of(self, thing_type: type) -> str:
+        """The name under which a class is registered; needed to write an experiment back to a file."""
+        for name in self:
+            if self[name] is thing_type:
+                return name
+        raise UserError(f"{thing_type.__name__} is not a registered {self.kind}: paota.register it first")
+
+    def _load_plugins(self) -> None:
+        if self._plugins_loaded:
+            return
+        self._plugins_loaded = True
+        for point in entry_points(group=f"paota.{self.kind}"):
+            self._things.setdefault(point.name, f"{point.module}:{point.attr}")
+
+
+ALGORITHMS = Registry(
+    "algorithm",
+    paota="paota.algorithms.paota:Paota",
+    local_sgd="paota.algorithms.local_sgd:LocalSgd",
+    cotaf="paota.algorithms.cotaf:Cotaf",
+)
+MODELS = Registry(
+    "model",
+    mlp="paota.models.mlp:Mlp",
+    softmax="paota.models.softmax:Softmax",
+    cnn="paota.models.cnn:Cnn",
+)
+LATENCIES = Registry(
+    "latency",
+    uniform="paota.timing.latency:Uniform",
+    lognormal="paota.timing.latency:LogNormal",
+    per_device="paota.timing.latency:PerDevice",
+    trace="paota.timing.latency:Trace",
+)
+CHANNELS = Registry(
+    "channel",
+    rayleigh="paota.air.fading:Rayleigh",
+    none="paota.air.fading:NoFading",
+)
+DATASETS = Registry(
+    "dataset",
+    mnist="paota.data.mnist:load",
+    synthetic="paota.data.synthetic:load",
+)
+PARTITIONS = Registry(
+    "partition",
+    paper="paota.data.partition:Paper",
+    dirichlet="paota.data.partition:Dirichlet",
+    shards="paota.data.partition:LabelShards",
+    iid="paota.data.partition:Iid",
+)
+
+KINDS = {r.kind: r for r in (ALGORITHMS, MODELS, LATENCIES, CHANNELS, DATASETS, PARTITIONS)}
+
+
+def register(kind: str, name: str, thing: Any) -> None:
+    """Make your own `algorithm`, `model`, `latency`, `channel`, `dataset` or `partition` available by name."""
+    if kind not in KINDS:
+        raise unknown_name("kind of thing to register", kind, KINDS)
+    KINDS[kind].add(name, thing)

@@ -1,0 +1,145 @@
+"""From rows (seed, round, value) to one curve with its spread, thin enough to be drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from paota.report.study import Rows, column
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The median over the seeds at each x, and the quartiles around it (None with a single seed)."""
+
+    x: np.ndarray
+    middle: np.ndarray
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def at(self, chosen: np.ndarray) -> Curve:
+        """The same curve at the chosen positions only."""
+        return Curve(
+            x=self.x[chosen],
+            middle=self.middle[chosen],
+            low=None if self.low is None else self.low[chosen],
+            high=None if self.high is None else self.high[chosen],
+        )
+
+
+def against_round(rows: Rows, name: str, points: int) -> Curve | None:
+    """Median and quartiles over the seeds at each round that has a value; None if no round has."""
+    table = _pivot(rows, column(rows, name))
+    return None if table is None else thinned(_spread(*table), points)
+
+
+def against_time(rows: Rows, name: str, points: int) -> Curve | None:
+    """The same against simulated seconds.
+
+    Synchronous rounds end at other times in other seeds. Then every seed's curve is read off on one common grid,
+    straight between its own points, and a grid point counts while at least half of the seeds have got that far.
+    """
+    values = column(rows, name)
+    times_s = column(rows, "time_s")
+    table = _pivot(rows, values)
+    if table is None:
+        return None
+    by_round = _pivot(rows, np.where(np.isfinite(values), times_s, np.nan))
+    if by_round is not None and len(by_round[0]) == len(table[0]) and _same_across_seeds(by_round[1]):
+        curve = _spread(*table)
+        return thinned(_moved(curve, np.nanmax(by_round[1], axis=1)), points)
+    grid_s = np.linspace(np.nanmin(times_s), np.nanmax(times_s), max(points, 2))
+    seeds = rows["seed"]
+    read = []
+    for seed in np.unique(seeds):
+        own = (seeds == seed) & np.isfinite(values) & np.isfinite(times_s)
+        if own.any():
+            read.append(np.interp(grid_s, times_s[own], values[own], left=np.nan, right=np.nan))
+    matrix = np.stack(read, axis=1)
+    enough = np.isfinite(matrix).sum(axis=1) * 2 >= matrix.shape[1]
+    return _spread(grid_s[enough], matrix[enough]) if enough.any() else None
+
+
+def against_total(rows: Rows, spent: str, name: str, points: int) -> Curve | None:
+    """A value against what was spent so far (energy, airtime): median over the seeds of both, round by round."""
+    per_round = column(rows, spent)
+    if not np.isfinite(per_round).any():
+        return None
+    total = np.empty(len(per_round))
+    for seed in np.unique(rows["seed"]):
+        own = rows["seed"] == seed
+        total[own] = np.cumsum(np.nan_to_num(per_round[own]))
+    values = column(rows, name)
+    reached = _pivot(rows, np.where(np.isfinite(values), total, np.nan))
+    curve = _pivot(rows, values)
+    if curve is None or reached is None:
+        return None
+    return thinned(_moved(_spread(*curve), np.nanmedian(reached[1], axis=1)), points)
+
+
+def thinned(curve: Curve, points: int) -> Curve:
+    """At most `points` of the curve's points, the ones that keep its shape."""
+    if len(curve) <= max(points, 3):
+        return curve
+    return curve.at(shape_keeping(curve.x, curve.middle, max(points, 3)))
+
+
+def shape_keeping(x: np.ndarray, y: np.ndarray, points: int) -> np.ndarray:
+    """Positions of `points` points chosen by largest triangles (Steinarsson 2013).
+
+    One point is kept from each bucket, the one that spans the largest triangle with the point kept before and the
+    mean of the next bucket. Unlike every n-th point this keeps spikes, and an alternating curve stays alternating.
+    """
+    edges = np.linspace(1, len(x) - 1, points - 1).astype(int)
+    kept = [0]
+    for bucket in range(points - 2):
+        first, last = edges[bucket], edges[bucket + 1]
+        after = slice(last, edges[bucket + 2]) if bucket + 2 < len(edges) else slice(len(x) - 1, len(x))
+        ahead_x, ahead_y = x[after].mean(), y[after].mean()
+        from_x, from_y = x[kept[-1]], y[kept[-1]]
+        area = np.abs((from_x - ahead_x) * (y[first:last] - from_y) - (from_x - x[first:last]) * (ahead_y - from_y))
+        kept.append(first + int(np.argmax(area)))
+    return np.array([*kept, len(x) - 1])
+
+
+def last_before(rows: Rows, name: str, axis: str, limit: float) -> np.ndarray:
+    """For each seed the latest known value at or before `limit` on the axis column; seeds without one are left out."""
+    values, positions = column(rows, name), column(rows, axis)
+    found = []
+    for seed in np.unique(rows["seed"]):
+        own = (rows["seed"] == seed) & np.isfinite(values) & (positions <= limit * (1 + 1e-12))
+        if own.any():
+            found.append(values[own][np.argmax(positions[own])])
+    return np.array(found)
+
+
+def _pivot(rows: Rows, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """(rounds, matrix of rounds x seeds), only rounds in which some seed has a value."""
+    known = np.isfinite(values)
+    if not known.any():
+        return None
+    rounds, at_round = np.unique(np.asarray(rows["round"])[known], return_inverse=True)
+    seeds, at_seed = np.unique(np.asarray(rows["seed"])[known], return_inverse=True)
+    matrix = np.full((len(rounds), len(seeds)), np.nan)
+    matrix[at_round, at_seed] = values[known]
+    return rounds.astype(float), matrix
+
+
+def _spread(x: np.ndarray, matrix: np.ndarray) -> Curve:
+    if matrix.shape[1] == 1:
+        return Curve(x=x, middle=matrix[:, 0])
+    low, middle, high = np.nanquantile(matrix, [0.25, 0.5, 0.75], axis=1)
+    return Curve(x=x, middle=middle, low=low, high=high)
+
+
+def _moved(curve: Curve, x: np.ndarray) -> Curve:
+    return Curve(x=x, middle=curve.middle, low=curve.low, high=curve.high)
+
+
+def _same_across_seeds(matrix: np.ndarray) -> bool:
+    spread = np.nanmax(matrix, axis=1) - np.nanmin(matrix, axis=1)
+    return bool(np.all(spread <= 1e-9 * np.nanmax(np.abs(matrix)) + 1e-12))

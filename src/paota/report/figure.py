@@ -1,0 +1,161 @@
+"""The parts of a figure, as plain dictionaries in Plotly's words.
+
+Three keys are ours and are resolved in the browser, where the theme is known: `series` (an index: gives a trace its
+name, colour and dash), `band` ([low, high] around y) and colours that start with `$`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from paota.report.curves import Curve
+from paota.report.palette import MOST_SERIES
+from paota.report.study import Series, Study
+
+Trace = dict[str, Any]
+Layout = dict[str, Any]
+
+# Below this many points a line alone would look more certain than it is; a lone point would not be seen at all.
+MARKED_POINTS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One state of a figure.
+
+    The table of its data has the columns x and y, named by `columns`; with `record_columns` it shows the traces'
+    `customdata` instead.
+    """
+
+    traces: list[Trace]
+    layout: Layout
+    columns: tuple[str, str] = ("x", "y")
+    record_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A titled picture with a caption, a text for those who cannot see it, and one view for each choice of `group`."""
+
+    id: str
+    title: str
+    caption: str
+    alt: str
+    views: dict[str, View]
+    group: str | None = None
+    height_px: int = 300
+    wide: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A heading of the page, a sentence on what it shows, figures in a grid, and ready-made HTML before them."""
+
+    id: str
+    title: str
+    intro: str
+    figures: Sequence[Figure] = field(default_factory=tuple)
+    html: str = ""
+
+
+def drawn(study: Study) -> tuple[Series, ...]:
+    """The series that figures show; the table shows all."""
+    return study.series[:MOST_SERIES]
+
+
+def numbers(values: Iterable[float] | np.ndarray, digits: int = 5, *, positive: bool = False) -> list[float | None]:
+    """Plain JSON numbers: rounded to so many digits, None for what is not finite (or not positive, for log axes)."""
+    plain: list[float | None] = []
+    for value in np.asarray(values, dtype=float).tolist():
+        if not np.isfinite(value) or (positive and value <= 0):
+            plain.append(None)
+            continue
+        short = float(f"{value:.{digits}g}")
+        plain.append(int(short) if short.is_integer() and abs(short) < 1e15 else short)
+    return plain
+
+
+def line(series: int, curve: Curve, *, positive: bool = False) -> Trace:
+    """The curve of one series; `positive` leaves out what a logarithmic axis cannot show."""
+    trace: Trace = {
+        "type": "scatter",
+        "mode": "lines+markers" if len(curve) < MARKED_POINTS else "lines",
+        "series": series,
+        "x": numbers(curve.x, 6),
+        "y": numbers(curve.middle, positive=positive),
+    }
+    if curve.low is not None and curve.high is not None:
+        trace["band"] = [numbers(curve.low, positive=positive), numbers(curve.high, positive=positive)]
+    return trace
+
+
+def axes(
+    x_title: str,
+    *,
+    y_format: str = "",
+    y_hover: str = "",
+    log: bool = False,
+    y_range: Sequence[float] | None = None,
+    from_zero: bool = False,
+) -> Layout:
+    """The two axes. The quantity and its unit stand in the figure's title, so the y axis needs none of its own."""
+    y_axis: dict[str, Any] = {"tickformat": y_format, "hoverformat": y_hover or y_format}
+    if log:
+        y_axis |= {"type": "log", "exponentformat": "power", "dtick": 1, "tickformat": ""}
+    if y_range is not None:
+        y_axis["range"] = list(y_range)
+    elif from_zero:
+        y_axis["rangemode"] = "tozero"
+    return {"xaxis": {"title": {"text": x_title}}, "yaxis": y_axis}
+
+
+def level(y: float, text: str = "") -> Layout:
+    """A horizontal line across the figure, with its name above the right end."""
+    layout: Layout = {
+        "shapes": [
+            {
+                "type": "line",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "y0": y,
+                "y1": y,
+                "layer": "below",
+                "line": {"color": "$rule", "width": 1, "dash": "dot"},
+            }
+        ]
+    }
+    if text:
+        layout["annotations"] = [
+            {
+                "xref": "paper",
+                "x": 1,
+                "xanchor": "right",
+                "yanchor": "bottom",
+                "y": y,
+                "text": text,
+                "showarrow": False,
+                "font": {"size": 11, "color": "$muted"},
+            }
+        ]
+    return layout
+
+
+def together(layout: Layout, *more: Layout) -> Layout:
+    """The layout with the shapes and annotations of the others added."""
+    merged = dict(layout)
+    for other in more:
+        for key, parts in other.items():
+            merged[key] = [*merged.get(key, []), *parts]
+    return merged
+
+
+def listing(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,82 @@
+"""The colours, for a light and a dark page, and who gets which.
+
+The first ones are Okabe and Ito's colour-blind-safe set, darkened or lightened until a line stands out from the page
+(contrast at least 3:1). A dash pattern says the same thing a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SERIES = {
+    "light": ["#0072b2", "#d55e00", "#00875f", "#b8518f", "#8f6a00", "#2f8fc4", "#50565f", "#6a3d9a"],
+    "dark": ["#58a9e6", "#ff8c42", "#2fc79a", "#eb9cc8", "#e3b94a", "#8fd0ff", "#b9c0ca", "#bb97e8"],
+}
+# How stale a contribution is: 0, 1, 2, 3, 4 and more. The number is always written beside the colour.
+STALENESS = {
+    "light": ["#9ecae1", "#f2d16b", "#f0a04b", "#d95f3b", "#9c2f4f"],
+    "dark": ["#3f7fa6", "#a98a2f", "#b96a1f", "#bf4b2c", "#a83c62"],
+}
+STALENESS_TEXT = {
+    "light": ["#10202b", "#10202b", "#10202b", "#ffffff", "#ffffff"],
+    "dark": ["#ffffff", "#ffffff", "#ffffff", "#ffffff", "#ffffff"],
+}
+# The page itself: CSS variables of the same names, and the `$` colours of the figures.
+CHROME = {
+    "light": {
+        "page": "#f6f7f9",
+        "card": "#ffffff",
+        "text": "#1a1f27",
+        "muted": "#5a6472",
+        "line": "#dfe3e8",
+        "rule": "#b3bac4",
+        "grid": "#e8ebef",
+        "faded": "#dde3ea",
+        "accent": "#00609a",
+        "alert": "#a8321b",
+    },
+    "dark": {
+        "page": "#0f1115",
+        "card": "#171a20",
+        "text": "#e6e9ee",
+        "muted": "#a0a9b6",
+        "line": "#2a2f38",
+        "rule": "#4b5462",
+        "grid": "#252a33",
+        "faded": "#2a313c",
+        "accent": "#7cc0f2",
+        "alert": "#ff9a80",
+    },
+}
+DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"]
+
+# More lines than this cannot be told apart by eye.
+MOST_SERIES = len(SERIES["light"]) * len(DASHES)
+
+
+def style_of(series: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """(colour, dash) for each (run, label), all different while there are at most `MOST_SERIES`.
+
+    Several runs: the label chooses the colour and the run the dash, so that the same algorithm is the same colour in
+    every run. One run, or too many for that: count through both, colours first.
+    """
+    labels = list(dict.fromkeys(label for _, label in series))
+    runs = {run for run, _ in series}
+    if len(runs) > 1 and len(labels) <= len(SERIES["light"]) and max(runs) < len(DASHES):
+        return [(labels.index(label), DASHES[run]) for run, label in series]
+    return [_counted(position) for position in range(len(series))]
+
+
+def theme_css() -> str:
+    """The variables of both themes: the reader's system decides, unless the page's button has been pressed."""
+    rules = {theme: "".join(f"--{name}:{colour};" for name, colour in CHROME[theme].items()) for theme in CHROME}
+    light, dark = f"{rules['light']}color-scheme:light;", f"{rules['dark']}color-scheme:dark;"
+    return (
+        f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+        f":root[data-theme=light]{{{light}}}:root[data-theme=dark]{{{dark}}}"
+    )
+
+
+def _counted(position: int) -> tuple[int, str]:
+    lap, colour = divmod(position, len(SERIES["light"]))
+    return colour, DASHES[(colour + lap) % len(DASHES)]

@@ -1,0 +1,180 @@
+"""Who is heard: how often each device takes part, and what its contribution weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from paota.report.curves import Curve, thinned
+from paota.report.figure import Figure, Section, Trace, View, axes, drawn, level, line, numbers, together
+from paota.report.study import Series, Study, column
+from paota.report.timing import staleness_bins
+from paota.report.words import percent
+
+
+def participation_section(study: Study, points: int) -> Section:
+    figures = [
+        _ranked(
+            study,
+            points,
+            _times_heard,
+            id="participation",
+            title="How often each device takes part",
+            caption="Share of all aggregations in which a device took part, from the busiest device to the idlest "
+            "(mean over the seeds at each rank).",
+            y_format=".0%",
+        ),
+        _ranked(
+            study,
+            points,
+            _total_weight,
+            id="influence",
+            title="Total weight of each device",
+            caption="Sum of a device's weights over the run, from the most to the least influential; 1 is an equal "
+            "share.",
+            y_format="",
+            reference=1.0,
+        ),
+        _by_staleness(
+            study,
+            "relative weight",
+            _relative_weight,
+            id="weight-by-staleness",
+            title="Weight by staleness",
+            caption="Weight of a contribution beside an equal share (1) of its round. Boxes: middle half and median; "
+            "whiskers: 5 to 95 %.",
+            reference=1.0,
+        ),
+        _by_staleness(
+            study,
+            "similarity",
+            lambda series: column(series.devices, "similarity"),
+            id="similarity-by-staleness",
+            title="Similarity by staleness",
+            caption="How well an update agrees with the global model's last step: 1 same direction, 0.5 "
+            "unrelated, 0 opposite.",
+        ),
+    ]
+    present = [figure for figure in figures if figure]
+    intro = (
+        "Whether some devices are hardly heard, and how the power control weighs late and early contributions."
+        if present
+        else "This run kept no records of single devices."
+    )
+    return Section(id="devices", title="Devices", intro=intro, figures=present)
+
+
+def _ranked(
+    study: Study,
+    points: int,
+    measure: Callable[[Series, int], np.ndarray | None],
+    *,
+    id: str,
+    title: str,
+    caption: str,
+    y_format: str,
+    reference: float | None = None,
+) -> Figure | None:
+    traces, ends = [], []
+    for series in drawn(study):
+        ranked = measure(series, study.runs[series.run].devices or 0) if len(column(series.devices, "device")) else None
+        if ranked is None or not np.isfinite(ranked).all():
+            continue
+        curve = Curve(x=np.arange(1, len(ranked) + 1, dtype=float), middle=ranked)
+        traces.append(line(series.index, thinned(curve, points)))
+        shown = [percent(value) if y_format else f"{value:.3g}" for value in (ranked[0], ranked[-1])]
+        ends.append(f"{series.name} from {shown[0]} to {shown[1]}")
+    if not traces:
+        return None
+    layout = axes("device, by rank", y_format=y_format, y_hover=".1%" if y_format else ".3~f", from_zero=True)
+    if reference is not None:
+        layout = together(layout, level(reference, "equal share"))
+    return Figure(
+        id=id,
+        title=title,
+        caption=caption,
+        alt=f"Line chart over the devices by rank: {title.lower()}. {'; '.join(ends)}.",
+        views={"all": View(traces=traces, layout=layout, columns=("rank", title.lower()))},
+    )
+
+
+def _times_heard(series: Series, devices: int) -> np.ndarray:
+    return _mean_ranking(series, np.ones(len(series.devices["device"])), devices)
+
+
+def _total_weight(series: Series, devices: int) -> np.ndarray | None:
+    weights = column(series.devices, "weight")
+    if not np.isfinite(weights).all():
+        return None
+    ranking = _mean_ranking(series, weights, devices)
+    # Every aggregation hands out a total weight of 1, so an equal share of all of them is 1/K each.
+    return ranking * len(ranking)
+
+
+def _mean_ranking(series: Series, amounts: np.ndarray, devices: int) -> np.ndarray:
+    """Each device's sum of amounts per aggregation, sorted downwards, averaged over the seeds rank by rank."""
+    ids = np.asarray(series.devices["device"]).astype(int)
+    count = max(devices, int(ids.max()) + 1)
+    seeds = np.asarray(series.devices["seed"])
+    rankings = []
+    for seed in np.unique(seeds):
+        own = seeds == seed
+        events = len(np.unique(np.asarray(series.devices["round"])[own]))
+        rankings.append(np.sort(np.bincount(ids[own], amounts[own], minlength=count))[::-1] / events)
+    return np.mean(rankings, axis=0)
+
+
+def _relative_weight(series: Series) -> np.ndarray:
+    """Weight times the number of contributions in the same aggregation: 1 for an equal share."""
+    weights = column(series.devices, "weight")
+    keys = np.stack([np.asarray(series.devices["seed"]), np.asarray(series.devices["round"])]).astype(np.int64)
+    _, event, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    return weights * counts[event.ravel()]
+
+
+def _by_staleness(
+    study: Study,
+    y_name: str,
+    measure: Callable[[Series], np.ndarray],
+    *,
+    id: str,
+    title: str,
+    caption: str,
+    reference: float | None = None,
+) -> Figure | None:
+    known = [series for series in drawn(study) if len(column(series.devices, "staleness"))]
+    staleness = {series.index: column(series.devices, "staleness") for series in known}
+    largest = max((int(np.nanmax(values)) for values in staleness.values() if np.isfinite(values).any()), default=0)
+    traces = []
+    for series in known:
+        boxes = _boxes(staleness[series.index], measure(series), staleness_bins(largest))
+        if boxes:
+            traces.append({"type": "box", "series": series.index, "hoverinfo": "y+name"} | boxes)
+    if not traces:
+        return None
+    layout = axes("staleness in rounds", y_hover=".3~f") | {"boxmode": "group", "hovermode": "closest"}
+    layout["xaxis"]["type"] = "category"
+    if reference is not None:
+        layout = together(layout, level(reference))
+    return Figure(
+        id=id,
+        title=title,
+        caption=caption,
+        alt=f"Box plot of {y_name} at each staleness.",
+        views={"all": View(traces=traces, layout=layout, columns=("staleness", f"{y_name}, median"))},
+    )
+
+
+def _boxes(staleness: np.ndarray, values: np.ndarray, bins: list[tuple[int, int]]) -> Trace:
+    """Plotly's ready-made boxes: five quantiles in each staleness bin that has values."""
+    names, quantiles = [], []
+    for first, last in bins:
+        inside = values[(staleness >= first) & (staleness <= last) & np.isfinite(values)]
+        if len(inside):
+            names.append(str(first) if first == last else f"{first}–{last}")
+            quantiles.append(np.quantile(inside, [0.05, 0.25, 0.5, 0.75, 0.95]))
+    if not names:
+        return {}
+    keys = ("lowerfence", "q1", "median", "q3", "upperfence")
+    return {"x": names} | {key: numbers(part) for key, part in zip(keys, np.transpose(quantiles), strict=True)}

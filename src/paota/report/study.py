@@ -1,0 +1,190 @@
+"""What the report talks about: the runs, and one `Series` for each algorithm label of each run.
+
+Everything that later modules need is gathered here once, so that a figure never asks which run a row came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from paota.report.palette import style_of
+
+Rows = dict[str, np.ndarray]
+
+
+class ExperimentLike(Protocol):
+    @property
+    def name(self) -> str: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+class ResultLike(Protocol):
+    """The part of `paota.results.Result` that the report reads."""
+
+    @property
+    def experiment(self) -> Any: ...
+    @property
+    def info(self) -> Mapping[str, Any]: ...
+    @property
+    def metrics(self) -> Mapping[str, np.ndarray]: ...
+    @property
+    def devices(self) -> Mapping[str, np.ndarray]: ...
+    @property
+    def summary(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One experiment: its settings, where it ran, and the time at which its algorithms are compared."""
+
+    name: str
+    settings: Mapping[str, Any]
+    info: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    targets: tuple[float, ...]
+    equal_time_s: float | None
+    max_power_w: float | None
+    devices: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One algorithm label of one run: the unit that gets a colour, a legend button and a table row."""
+
+    index: int
+    name: str
+    run: int
+    label: str
+    algorithm: str
+    colour: int
+    dash: str
+    metrics: Rows
+    devices: Rows
+    summary: Mapping[str, Any]
+
+    @property
+    def seeds(self) -> np.ndarray:
+        return np.unique(self.metrics["seed"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    runs: tuple[Run, ...]
+    series: tuple[Series, ...]
+
+    @property
+    def several(self) -> bool:
+        return len(self.runs) > 1
+
+    @property
+    def targets(self) -> tuple[float, ...]:
+        return tuple(sorted({target for run in self.runs for target in run.targets}))
+
+    @property
+    def equal_time_s(self) -> float | None:
+        """The simulated time that every series has reached."""
+        times = [run.equal_time_s for run in self.runs]
+        known = [time for time in times if time is not None]
+        return min(known) if len(known) == len(times) and known else None
+
+
+def gather(results: Sequence[ResultLike]) -> Study:
+    """Read the runs; with several of them every label is prefixed by its run's name."""
+    names = distinct_names([str(result.experiment.name) for result in results])
+    runs = tuple(_run(name, result) for name, result in zip(names, results, strict=True))
+    found = [
+        (position, label, metrics, devices)
+        for position, result in enumerate(results)
+        for label, metrics, devices in _split_by_label(result)
+    ]
+    styles = style_of([(position, label) for position, label, _, _ in found])
+    series = tuple(
+        Series(
+            index=index,
+            name=f"{names[position]}: {label}" if len(results) > 1 else label,
+            run=position,
+            label=label,
+            algorithm=str(metrics["algorithm"][0]) if "algorithm" in metrics else label,
+            colour=colour,
+            dash=dash,
+            metrics=metrics,
+            devices=devices,
+            summary=results[position].summary.get("algorithms", {}).get(label, {}),
+        )
+        for index, ((position, label, metrics, devices), (colour, dash)) in enumerate(
+            zip(found, styles, strict=True)
+        )
+    )
+    return Study(runs=runs, series=series)
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Two runs of the same name become `name` and `name (2)`."""
+    taken: set[str] = set()
+    distinct = []
+    for name in names:
+        candidate, copy = name, 1
+        while candidate in taken:
+            copy += 1
+            candidate = f"{name} ({copy})"
+        taken.add(candidate)
+        distinct.append(candidate)
+    return distinct
+
+
+def column(rows: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """A column as floats; NaN where the value is not finite, and everywhere when the run has no such column."""
+    if name not in rows:
+        length = len(next(iter(rows.values()))) if rows else 0
+        return np.full(length, np.nan)
+    values = np.asarray(rows[name]).astype(float)
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def number(value: Any) -> float | None:
+    """A finite number, or None: the summary uses None for what was never reached."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return None
+    return float(value) if np.isfinite(value) else None
+
+
+def _run(name: str, result: ResultLike) -> Run:
+    settings = result.experiment.to_dict()
+    summary = result.summary
+    devices = number(_section(settings, "data").get("devices"))
+    return Run(
+        name=name,
+        settings=settings,
+        info=result.info,
+        seeds=tuple(int(seed) for seed in summary.get("seeds", ())),
+        targets=tuple(float(target) for target in summary.get("targets", ())),
+        equal_time_s=number(summary.get("equal_time_s")),
+        max_power_w=number(_section(settings, "power").get("max_power_w")),
+        devices=None if devices is None else int(devices),
+    )
+
+
+def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = settings.get(name)
+    return section if isinstance(section, Mapping) else {}
+
+
+def _split_by_label(result: ResultLike) -> Iterator[tuple[str, Rows, Rows]]:
+    """The rows of each label, in the summary's order, sorted by seed and round."""
+    metric_labels = _texts(result.metrics.get("label"))
+    device_labels = _texts(result.devices.get("label"))
+    in_rows = sorted(set(np.unique(metric_labels).tolist()))
+    in_summary = [str(label) for label in result.summary.get("algorithms", {})]
+    for label in dict.fromkeys([label for label in in_summary if label in in_rows] + in_rows):
+        metrics = {name: np.asarray(values)[metric_labels == label] for name, values in result.metrics.items()}
+        order = np.lexsort((metrics["round"], metrics["seed"]))
+        devices = {name: np.asarray(values)[device_labels == label] for name, values in result.devices.items()}
+        yield label, {name: values[order] for name, values in metrics.items()}, devices
+
+
+def _texts(values: Any) -> np.ndarray:
+    return np.array([], dtype=str) if values is None else np.asarray(values).astype(str)

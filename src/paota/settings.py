@@ -1,0 +1,192 @@
+"""Settings as frozen dataclasses: read from tables, checked once, written back, split into structure and numbers.
+
+A section such as `[timing]` is one dataclass. A field made with `choice(...)` names a replaceable idea
+(`latency = "uniform"`); the options of the chosen one (`low_s`, `high_s`) stand in the same section, and only they are
+accepted there. Nothing is ever ignored silently.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from .errors import UserError, unknown_name
+from .registry import Registry
+
+T = TypeVar("T")
+
+
+def setting(
+    default: Any,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    options: tuple[str, ...] | None = None,
+) -> Any:
+    """A field with a range: low <= value <= high, value > above, or one of `options`."""
+    limits = {"low": low, "high": high, "above": above, "options": options}
+    return dataclasses.field(default=default, metadata={k: v for k, v in limits.items() if v is not None})
+
+
+def choice(registry: Registry, default: str) -> Any:
+    """A field that holds one of the registry's dataclasses; `default` is its name."""
+    return dataclasses.field(default=None, metadata={"registry": registry, "default_name": default})
+
+
+def fields(cls: type) -> tuple[dataclasses.Field[Any], ...]:
+    if not dataclasses.is_dataclass(cls):
+        raise UserError(f"{cls.__name__} must be a frozen dataclass whose fields are its settings")
+    return dataclasses.fields(cls)
+
+
+def parse(cls: type[T], table: Mapping[str, Any], where: str) -> T:
+    """A `cls` from a table such as a TOML section; `where` names the section in messages."""
+    if not isinstance(table, Mapping):
+        raise UserError(f"{where} must be a table of settings, not {_describe(table)}")
+    values: dict[str, Any] = {}
+    used: set[str] = set()
+    valid: list[str] = []
+    hints = typing.get_type_hints(cls)
+    for field in fields(cls):
+        registry = field.metadata.get("registry")
+        valid.append(field.name)
+        used.add(field.name)
+        if registry is None:
+            if field.name in table:
+                values[field.name] = _convert(table[field.name], hints[field.name], f"{where}.{field.name}")
+            continue
+        chosen = table.get(field.name, field.metadata["default_name"])
+        if not isinstance(chosen, str):  # a ready-made object, from Python
+            values[field.name] = chosen
+            continue
+        variant = registry[chosen]
+        names = [f.name for f in fields(variant)]
+        options = {name: table[name] for name in names if name in table}
+        values[field.name] = parse(variant, options, where)
+        used.update(names)
+        valid.extend(names)
+    for key in table:
+        if key not in used:
+            raise unknown_name("setting", f"{where}.{key}", [f"{where}.{name}" for name in valid])
+    made = cls(**values)
+    check(made, where)
+    return made
+
+
+def check(settings: Any, where: str) -> None:
+    """Raise a `UserError` for the first value that is out of its range; also for objects built in Python."""
+    for field in fields(type(settings)):
+        value = getattr(settings, field.name)
+        name = f"{where}.{field.name}"
+        if "registry" in field.metadata:
+            if value is not None and dataclasses.is_dataclass(value):
+                check(value, where)
+            continue
+        for item in value if isinstance(value, tuple) else (value,):
+            _check_range(item, field.metadata, name)
+
+
+def to_dict(settings: Any) -> dict[str, Any]:
+    """The table that `parse` would turn back into `settings`; unset (None) values are left out."""
+    table: dict[str, Any] = {}
+    for field in fields(type(settings)):
+        value = getattr(settings, field.name)
+        registry = field.metadata.get("registry")
+        if registry is not None:
+            table[field.name] = registry.name_of(type(value))
+            table.update(to_dict(value))
+        elif value is not None:
+            table[field.name] = list(value) if isinstance(value, tuple) else value
+    return table
+
+
+def defaults(cls: type[T]) -> T:
+    """`cls` with every choice at its default; plain `cls()` leaves choices unset."""
+    return parse(cls, {}, cls.__name__.lower())
+
+
+def floats(settings: Any) -> dict[str, float]:
+    """The float settings by dotted name: run-time inputs of the compiled program, while the rest is its shape.
+
+    Two experiments that differ only in these (noise, learning rate, power) share one compilation.
+    """
+    numbers: dict[str, float] = {}
+    for field in fields(type(settings)):
+        value = getattr(settings, field.name)
+        if _is_settings(value):
+            numbers.update({f"{field.name}.{key}": number for key, number in floats(value).items()})
+        elif isinstance(value, float):
+            numbers[field.name] = value
+    return numbers
+
+
+def replace_floats(settings: Any, numbers: Mapping[str, Any]) -> Any:
+    """`settings` with its float values taken from `numbers` (arrays while the program is being compiled)."""
+    changes: dict[str, Any] = {}
+    for field in fields(type(settings)):
+        value = getattr(settings, field.name)
+        if _is_settings(value):
+            prefix = f"{field.name}."
+            inner = {k.removeprefix(prefix): v for k, v in numbers.items() if k.startswith(prefix)}
+            changes[field.name] = replace_floats(value, inner)
+        elif field.name in numbers:
+            changes[field.name] = numbers[field.name]
+    return dataclasses.replace(settings, **changes)
+
+
+def _is_settings(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _convert(value: Any, hint: Any, name: str) -> Any:
+    """`value` as the annotated type; bool is never a number and a fraction never a whole number."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None:
+            return None
+        return _convert(value, next(a for a in arguments if a is not type(None)), name)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise UserError(f"{name} must be a list, not {_describe(value)}")
+        return tuple(_convert(item, arguments[0], f"{name}[{i}]") for i, item in enumerate(value))
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return _to_float(value, name)
+    if hint is int and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if hint in (int, str, bool) and type(value) is hint:
+        return value
+    wanted = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}.get(hint)
+    if wanted is None:  # a plug-in's own type: its class checks it
+        return value
+    raise UserError(f"{name} must be {wanted}, not {_describe(value)}")
+
+
+def _to_float(value: int | float, name: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise UserError(f"{name} is too large for a number: {str(value)[:20]}...") from None
+
+
+def _check_range(value: Any, limits: Mapping[str, Any], name: str) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{name} must be a finite number, not {value}")
+    if "options" in limits and value is not None and value not in limits["options"]:
+        raise unknown_name(f"value of {name}", value, limits["options"])
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if "above" in limits and not value > limits["above"]:
+            raise UserError(f"{name} must be greater than {limits['above']}, not {value}")
+        if "low" in limits and value < limits["low"]:
+            raise UserError(f"{name} must be at least {limits['low']}, not {value}")
+        if "high" in limits and value > limits["high"]:
+            raise UserError(f"{name} must be at most {limits['high']}, not {value}")
+
+
+def _describe(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

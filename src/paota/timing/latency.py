@@ -1,0 +1,155 @@
+"""How long a local training takes: models of computing latency, drawn afresh for every training."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from ..rng import Purpose, host_rng
+from ..settings import setting
+
+MAX_TRACE_BYTES = 256 * 2**20
+
+
+class LatencyModel(Protocol):
+    def draw(self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int) -> NDArray[np.float64]:
+        """Seconds that the `training`-th local training (0-based) of each device takes, [devices].
+
+        `rng` is new for every `training`; `fixed` is the same one each time (for what a device keeps for life).
+        """
+        ...
+
+
+class Latencies:
+    """The draws of one seed: `latencies(device, training)` is the same whoever asks, in whatever order."""
+
+    def __init__(self, model: LatencyModel, *, devices: int, seed: int) -> None:
+        self.model, self.devices, self.seed = model, devices, seed
+        self._rows: dict[int, NDArray[np.float64]] = {}
+
+    def _row(self, training: int) -> NDArray[np.float64]:
+        if training not in self._rows:
+            rng = host_rng(self.seed, Purpose.LATENCY, 1, training)
+            fixed = host_rng(self.seed, Purpose.LATENCY, 0)
+            row = np.asarray(self.model.draw(rng, fixed, training, self.devices), dtype=np.float64)
+            if row.shape != (self.devices,) or not np.all(row > 0) or not np.all(np.isfinite(row)):
+                raise UserError("the latency model must give one finite latency above 0 s for each device")
+            self._rows[training] = row
+        return self._rows[training]
+
+    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64]) -> NDArray[np.float64]:
+        out = np.empty(len(device))
+        for value in np.unique(training):
+            where = training == value
+            out[where] = self._row(int(value))[device[where]]
+        return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform:
+    """U(low, high), redrawn for every local training: the paper's U(5, 15) s."""
+
+    low_s: float = setting(5.0, above=0)
+    high_s: float = setting(15.0, above=0)
+
+    def draw(self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int) -> NDArray[np.float64]:
+        _check_order(self.low_s, self.high_s)
+        return rng.uniform(self.low_s, self.high_s, devices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogNormal:
+    """median * exp(spread * N(0,1)): mostly quick, with a heavy tail of stragglers."""
+
+    median_s: float = setting(9.0, above=0)
+    spread: float = setting(0.4, low=0, high=5)
+
+    def draw(self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int) -> NDArray[np.float64]:
+        return rng.lognormal(math.log(self.median_s), self.spread, devices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerDevice:
+    """Every device has one latency for life: given as `seconds` (one value a device), else drawn once from U(low, high)."""
+
+    low_s: float = setting(5.0, above=0)
+    high_s: float = setting(15.0, above=0)
+    seconds: tuple[float, ...] = setting((), above=0)
+
+    def draw(self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int) -> NDArray[np.float64]:
+        if not self.seconds:
+            _check_order(self.low_s, self.high_s)
+            return fixed.uniform(self.low_s, self.high_s, devices)
+        if len(self.seconds) != devices:
+            raise UserError(f"timing.seconds has {len(self.seconds)} values for {devices} devices")
+        return np.array(self.seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """Latencies measured elsewhere: a CSV with the columns `device` and `latency_s`, in order of time.
+
+    A device's n-th training takes its n-th row, starting over at the end; device k uses the trace of the (k mod T)-th of T.
+    """
+
+    trace_file: str = ""
+
+    def draw(self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int) -> NDArray[np.float64]:
+        traces = _read_trace(self.trace_file)
+        return np.array([(row := traces[k % len(traces)])[training % len(row)] for k in range(devices)])
+
+
+def _check_order(low_s: float, high_s: float) -> None:
+    if low_s > high_s:
+        raise UserError(f"timing.low_s ({low_s}) must not exceed timing.high_s ({high_s})")
+
+
+_TRACE_CACHE: dict[tuple[str, int], list[list[float]]] = {}
+
+
+def _read_trace(path: str) -> list[list[float]]:
+    if not path:
+        raise UserError("latency 'trace' needs timing.trace_file, a CSV with the columns device and latency_s")
+    file = Path(path)
+    if not file.is_file():
+        raise UserError(f"timing.trace_file: no such file '{path}'")
+    if file.stat().st_size > MAX_TRACE_BYTES:
+        raise UserError(f"timing.trace_file: '{path}' is larger than {MAX_TRACE_BYTES >> 20} MiB")
+    cache_key = (str(file.resolve()), file.stat().st_mtime_ns)
+    if cache_key not in _TRACE_CACHE:
+        _TRACE_CACHE[cache_key] = _parse_trace(file)
+    return _TRACE_CACHE[cache_key]
+
+
+def _parse_trace(file: Path) -> list[list[float]]:
+    rows: dict[str, list[float]] = {}
+    try:
+        with file.open(newline="", encoding="utf-8") as stream:
+            reader = csv.DictReader(stream)
+            if not {"device", "latency_s"} <= set(reader.fieldnames or ()):
+                raise UserError(f"timing.trace_file: '{file}' needs the columns device and latency_s in its first line")
+            for line, row in enumerate(reader, start=2):
+                value = _latency_value(row["latency_s"])
+                if value is None or not row["device"]:
+                    raise UserError(f"timing.trace_file: '{file}' line {line} needs a device and a latency above 0 s")
+                rows.setdefault(row["device"], []).append(value)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"timing.trace_file: '{file}' is not a readable CSV file ({error})") from None
+    if not rows:
+        raise UserError(f"timing.trace_file: '{file}' holds no latencies")
+    return [rows[device] for device in sorted(rows, key=lambda name: (len(name), name))]
+
+
+def _latency_value(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value > 0 else None

@@ -1,0 +1,114 @@
+"""The aggregation schemes of the field, each as one small function that makes a timeline."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..errors import UserError
+from ..rng import Purpose, host_rng
+from .latency import Latencies
+from .timeline import Horizon, Participants, Timeline
+
+MAX_EVENTS = 10_000_000
+
+
+def periodic(latencies: Latencies, *, period_s: float, horizon: Horizon) -> Timeline:
+    """PAOTA (Algorithm 1): at every deadline (r+1)*dT, all devices that have finished take part and get the new model."""
+    return Timeline.build(_periodic(latencies, period_s, horizon))
+
+
+def _periodic(latencies: Latencies, period_s: float, horizon: Horizon) -> Iterator[tuple[float, Participants]]:
+    everyone = np.arange(latencies.devices)
+    version = np.zeros(latencies.devices, np.int64)
+    training = np.zeros(latencies.devices, np.int64)
+    start_s = np.zeros(latencies.devices)
+    finish_s = latencies(everyone, training)  # round 0 broadcasts to all
+    for r in range(_count(horizon, period_s)):
+        deadline_s = (r + 1) * period_s
+        # "at or before the deadline" must survive rounding: (r+1)*dT and a sum of latencies differ in the last bit.
+        ready = np.flatnonzero(finish_s <= deadline_s + 1e-9 * period_s)
+        yield deadline_s, Participants(ready, version[ready], training[ready], start_s[ready], finish_s[ready])
+        version[ready] = r + 1
+        training[ready] += 1
+        start_s[ready] = deadline_s
+        finish_s[ready] = deadline_s + latencies(ready, training[ready])
+
+
+def synchronous(latencies: Latencies, *, participants: int, horizon: Horizon) -> Timeline:
+    """Local SGD, COTAF: each round draws `participants` devices at random and waits for the slowest of them."""
+    return Timeline.build(_synchronous(latencies, participants, horizon))
+
+
+def _synchronous(latencies: Latencies, participants: int, horizon: Horizon) -> Iterator[tuple[float, Participants]]:
+    training = np.zeros(latencies.devices, np.int64)
+    now_s = 0.0
+    for r in range(horizon.rounds if horizon.rounds is not None else MAX_EVENTS):
+        rng = host_rng(latencies.seed, Purpose.SELECTION, r)
+        chosen = np.sort(rng.choice(latencies.devices, participants, replace=False))
+        start_s = np.full(participants, now_s)
+        finish_s = now_s + latencies(chosen, training[chosen])
+        now_s = float(finish_s.max())
+        if horizon.duration_s is not None and now_s > horizon.duration_s:
+            return
+        yield now_s, Participants(chosen, np.full(participants, r), training[chosen], start_s, finish_s)
+        training[chosen] += 1
+
+
+def buffered(latencies: Latencies, *, buffer_size: int, updates: int | None, horizon: Horizon) -> Timeline:
+    """Every `buffer_size` arrivals make one event; a device that arrives takes the newest model and goes on at once.
+
+    Ends after `updates` arrivals (whole buffers), or at the horizon's duration.
+    """
+    return Timeline.build(_buffered(latencies, buffer_size, updates, horizon))
+
+
+def asynchronous(latencies: Latencies, *, updates: int | None, horizon: Horizon) -> Timeline:
+    """Every arrival is an event of its own."""
+    return buffered(latencies, buffer_size=1, updates=updates, horizon=horizon)
+
+
+def _buffered(
+    latencies: Latencies, buffer_size: int, updates: int | None, horizon: Horizon
+) -> Iterator[tuple[float, Participants]]:
+    everyone = np.arange(latencies.devices)
+    training = np.zeros(latencies.devices, np.int64)
+    first = latencies(everyone, training)
+    running = [(finish_s, device, 0, 0.0) for device, finish_s in enumerate(first.tolist())]
+    heapq.heapify(running)
+    events = 0
+    last = MAX_EVENTS if horizon.duration_s is not None or updates is None else max(1, math.ceil(updates / buffer_size))
+    while events < last:
+        arrivals = []
+        for _ in range(buffer_size):
+            now_s, device, version, start_s = heapq.heappop(running)
+            if horizon.duration_s is not None and now_s > horizon.duration_s:
+                return
+            arrivals.append((device, version, int(training[device]), start_s, now_s))
+            training[device] += 1
+            # The arrival that fills the buffer already sees the new version; earlier ones the version before it.
+            newest = events + (len(arrivals) == buffer_size)
+            again = latencies(np.array([device]), training[[device]])[0]
+            heapq.heappush(running, (now_s + float(again), device, newest, now_s))
+        yield now_s, Participants(*(np.array(column) for column in zip(*arrivals, strict=True)))
+        events += 1
+
+
+def _count(horizon: Horizon, period_s: float) -> int:
+    if horizon.duration_s is None:
+        return horizon.rounds or 0
+    count = math.floor(horizon.duration_s / period_s + 1e-9)
+    if count > MAX_EVENTS:
+        raise UserError(f"duration_s / timing.period_s asks for {count:,} rounds; at most {MAX_EVENTS:,} are possible")
+    return count
+
+
+def mean_ready(timeline: Timeline) -> int:
+    """Mean number of devices an event, at least 1: the fair number of participants for a synchronous rival."""
+    return max(1, round(float(timeline.ready.mean()))) if len(timeline) else 1
+
+
+__all__ = ["asynchronous", "buffered", "mean_ready", "periodic", "synchronous"]

@@ -1,0 +1,80 @@
+"""The one event structure behind every scheme: a sequence of aggregations and who takes part in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Participants(NamedTuple):
+    """The devices of one event, one entry each."""
+
+    device: NDArray[np.int64]
+    version: NDArray[np.int64]  # of the global model each of them started from
+    training: NDArray[np.int64]  # how many local trainings the device had begun before this one
+    start_s: NDArray[np.float64]
+    finish_s: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Horizon:
+    """When an experiment ends: after so many rounds, or at a simulated time that is the same for everybody."""
+
+    rounds: int | None = 100
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """E aggregation events; event e turns model version e into version e+1 at `time_s[e]`.
+
+    The participants of event e are the slice `offsets[e]:offsets[e + 1]` of the flat arrays.
+    """
+
+    time_s: NDArray[np.float64]  # [E]
+    offsets: NDArray[np.int64]  # [E+1]
+    device: NDArray[np.int64]
+    version: NDArray[np.int64]
+    training: NDArray[np.int64]
+    start_s: NDArray[np.float64]
+    finish_s: NDArray[np.float64]
+
+    @classmethod
+    def build(cls, events: Iterable[tuple[float, Participants]]) -> Timeline:
+        times, groups = [], []
+        for time_s, participants in events:
+            times.append(time_s)
+            groups.append(participants)
+        counts = np.array([len(group.device) for group in groups], dtype=np.int64)
+        columns = [
+            np.concatenate([np.asarray(group[i], dtype=dtype) for group in groups] or [np.zeros(0, dtype)])
+            for i, dtype in enumerate((np.int64, np.int64, np.int64, np.float64, np.float64))
+        ]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return cls(np.array(times, dtype=np.float64), offsets, *columns)
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    @property
+    def ready(self) -> NDArray[np.int64]:
+        """Number of participants of each event, [E]."""
+        return np.diff(self.offsets)
+
+    @property
+    def event(self) -> NDArray[np.int64]:
+        """Event index of each flat entry."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), self.ready)
+
+    @property
+    def staleness(self) -> NDArray[np.int64]:
+        """s_k of each flat entry: how many aggregations the device's start version is behind."""
+        return self.event - self.version
+
+    @property
+    def max_staleness(self) -> int:
+        return int(self.staleness.max(initial=0))
