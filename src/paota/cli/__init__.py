@@ -6,11 +6,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from ..errors import UserError, unknown_name
-from . import power, presets, report, run
+from . import presets, report, run
 
-COMMANDS = {"run": run, "presets": presets, "report": report, "power": power}
+COMMANDS = {"run": run, "presets": presets, "report": report}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,26 +35,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, but a mistyped command or flag gets the nearest valid one, in one sentence."""
+    """argparse, but every mistake is one sentence, with the nearest valid name."""
 
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see '{self.prog} --help')")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise unknown_name("command" if action.dest == "command" else f"value of {action.dest}", value, action.choices)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        known, unknown = super().parse_known_args(args, namespace)
+        flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        if flags:  # seen first by the command's own parser, which knows the flags that were meant
+            raise unknown_name("option", flags[0], self._option_string_actions)
+        return known, unknown
 
 
 def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="paota", description="Semi-asynchronous federated edge learning over the air.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser, action=_Commands)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for module in COMMANDS.values():
         module.add_parser(commands)
     return parser
-
-
-class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
-    def __call__(self, parser, namespace, values, option_string=None):  # type: ignore[no-untyped-def]
-        if values and values[0] not in self.choices:
-            raise unknown_name("command", values[0], self.choices)
-        super().__call__(parser, namespace, values, option_string)
 
 
 class _Version(argparse.Action):

@@ -19,8 +19,8 @@ MAX_TOTAL = 2**30
 class Shards:
     """Device k of K holds the samples `indices[offsets[k] : offsets[k + 1]]`.
 
-    Every device holds at least one sample and none of its own twice; two devices may hold the same one. The order inside
-    a device means nothing (the partitions here give it ascending): whoever needs a random order draws one.
+    Every device holds at least one sample and none of its own twice; two devices may hold the same one. The order
+    inside a device means nothing (the partitions here give it ascending): whoever needs a random order draws one.
     """
 
     indices: npt.NDArray[np.int32]  # [total]
