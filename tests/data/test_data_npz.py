@@ -87,7 +87,7 @@ def with_value(value: float) -> np.ndarray:
 
 
 BROKEN = {
-    "missing key": ({"y_test": None}, "lacks y_test (it holds 'x_test', 'x_train', 'y_train')"),
+    "missing key": ({"y_test": None}, "lacks y_test (it holds x_test, x_train, y_train)"),
     "NaN": ({"x_train": with_value(np.nan), "x_test": RAMP[:3]}, "x_train holds NaN or infinite values"),
     "infinite": ({"x_train": RAMP, "x_test": with_value(-np.inf)[3:]}, "x_test holds NaN or infinite values"),
     "beyond float32": ({"x_train": with_value(1e300), "x_test": RAMP[:3]}, "(or values beyond float32)"),
@@ -154,7 +154,7 @@ def test_not_a_zip(tmp_path, content):
 def test_a_truncated_zip_never_loads(tmp_path, npz_bytes):
     sound = npz_bytes()
     for length in range(0, len(sound), 41):
-        with pytest.raises(UserError, match="cannot be read as .npz"):
+        with pytest.raises(UserError, match=r"cannot be read as .npz"):
             load(tmp_path, sound[:length])
 
 
@@ -178,7 +178,7 @@ def test_wrong_amount_of_data(tmp_path, npz_bytes):
         load(tmp_path, zipped({**content, "x_test.npy": content["x_test.npy"] + b"xx"}))
 
 
-@pytest.mark.parametrize("shape", [f"({2**20}, {2**10}, {2**10})", f"({10**18}, {10**18}, {10**18})", f"(0, {10**18})"])
+@pytest.mark.parametrize("shape", [f"({2**20}, {2**10}, {2**10})", f"({10**17}, {10**17}, {10**17})", f"(0, {10**17})"])
 @pytest.mark.parametrize("packing", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_huge_shapes_are_refused_before_memory_is_taken(tmp_path, npz_bytes, peak_bytes, shape, packing):
     content = members(npz_bytes())
@@ -190,12 +190,16 @@ def test_huge_shapes_are_refused_before_memory_is_taken(tmp_path, npz_bytes, pea
         assert peak() < MIB
 
 
-@pytest.mark.parametrize("shape", ["(6, 4, 5", "(6 4 5)", "(-6,)", "(1" + "0" * 30 + ",)", "(" + "1, " * 40 + ")", "(LL,)"])
+@pytest.mark.parametrize(
+    "shape", ["(6, 4, 5", "(6 4 5)", "(-6,)", "(1" + "0" * 30 + ",)", "(" + "1, " * 40 + ")", "(LL,)"]
+)
 def test_impossible_shapes(tmp_path, npz_bytes, shape):
     content = members(npz_bytes())
     header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     content["x_train.npy"] = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(120)
-    with pytest.raises(UserError, match=r"x_train: (is not a plain array|has an array header with an impossible shape)"):
+    with pytest.raises(
+        UserError, match=r"x_train: (is not a plain array|has an array header with an impossible shape)"
+    ):
         load(tmp_path, zipped(content))
 
 
@@ -203,7 +207,9 @@ def test_zip_bomb(tmp_path, npz_bytes, peak_bytes, monkeypatch):
     monkeypatch.setattr(bounded, "SMALL_BYTES", MIB)
     bomb = npz_bytes(compressed=True, x_train=np.zeros((6, 16 * MIB), np.uint8))
     with peak_bytes() as peak:
-        with pytest.raises(UserError, match=r"x_train: claims to grow from \d+ to \d+ bytes, like a decompression bomb"):
+        with pytest.raises(
+            UserError, match=r"x_train: claims to grow from \d+ to \d+ bytes, like a decompression bomb"
+        ):
             load(tmp_path, bomb)
         assert peak() < MIB
 
@@ -225,7 +231,7 @@ def patched_directory(content: bytes, offset: int, value: bytes) -> bytes:
 
 LIES = {
     "unpacked size too large": (24, struct.pack("<I", 2**31), "x_train: claims to grow|stores|claims 2147483648"),
-    "unpacked size too small": (24, struct.pack("<I", 140), "more than the 12 bytes it holds|but stores"),
+    "unpacked size too small": (24, struct.pack("<I", 140), "more than the 12 bytes it holds|but stores|Bad CRC-32"),
     "packed size too large": (20, struct.pack("<I", 2**31), "packed bytes, more than the whole file"),
     "encrypted": (8, struct.pack("<H", 1), "x_train: is encrypted"),
     "packed with lzma": (10, struct.pack("<H", 14), "x_train: is packed in a way that np.savez never uses"),

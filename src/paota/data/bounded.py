@@ -75,4 +75,10 @@ def read_array(stream: Readable, source: str, *, shape: tuple[int, ...], dtype: 
 
 def reason(error: Exception) -> str:
     """The cause alone, for the end of a sentence."""
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return short(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+
+
+def short(text: str) -> str:
+    """For messages: one line, of bearable length, without what a terminal cannot print (files may hold anything)."""
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean if len(clean) <= 200 else clean[:200] + "..."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paota.data.bounded import reason
+from paota.data.bounded import reason, short
 from paota.data.dataset import Dataset
 from paota.errors import UserError, unknown_name
 from paota.registry import DATASETS
@@ -34,25 +34,19 @@ def _load_path(text: str, base: Path) -> Dataset:
         path = base / Path(text).expanduser()
         is_folder, exists = path.is_dir(), path.exists()
     except (OSError, RuntimeError) as error:  # a name too long, a folder that may not be entered, an unknown ~user
-        raise UserError(f"dataset '{_short(text)}' cannot be read ({reason(error)})") from None
+        raise UserError(f"dataset '{short(text)}' cannot be read ({reason(error)})") from None
     if not text.strip() or not exists:
         raise _not_found(text, path)
     if is_folder:
         return load_idx_folder(path)
     if path.suffix.lower() != ".npz":
-        raise UserError(f"dataset '{_short(text)}' is neither a folder of IDX files nor an .npz file")
+        raise UserError(f"dataset '{short(text)}' is neither a folder of IDX files nor an .npz file")
     return load_npz(path)
 
 
 def _not_found(text: str, path: Path) -> UserError:
     if path.suffix.lower() == ".npz" or len(Path(text).parts) > 1:
-        return UserError(f"dataset '{_short(text)}' not found: there is no folder or .npz file {_short(str(path))}")
+        return UserError(f"dataset '{short(text)}' not found: there is no folder or .npz file {short(str(path))}")
     return UserError(
-        f"{unknown_name('dataset', _short(text), DATASETS)} (nor is there a folder or .npz file of that name)"
+        f"{unknown_name('dataset', short(text), DATASETS)} (nor is there a folder or .npz file of that name)"
     )
-
-
-def _short(text: str) -> str:
-    """For messages: one line, of bearable length, without bytes that a terminal cannot print."""
-    clean = "".join(c if c.isprintable() else "?" for c in text)
-    return clean if len(clean) <= 200 else clean[:200] + "..."

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paota.data.bounded import Readable, check_claim, open_regular, read_array, reason
+from paota.data.bounded import Readable, check_claim, open_regular, read_array, reason, short
 from paota.data.dataset import Dataset
 from paota.errors import UserError
 
@@ -62,8 +62,8 @@ def _read_members(archive: zipfile.ZipFile, path: Path, *, file_bytes: int) -> d
     members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
     missing = [key for key in KEYS if key not in members]
     if missing:
-        found = ", ".join(sorted(map(repr, members))[:10]) or "nothing"
-        raise UserError(f"{path}: lacks {', '.join(missing)} (it holds {found})")
+        found = ", ".join(sorted(members)) or "nothing"
+        raise UserError(f"{path}: lacks {', '.join(missing)} (it holds {short(found)})")
     chosen = {key: members[key] for key in KEYS}
     for key, info in chosen.items():
         _check_member(f"{path}: {key}", info, file_bytes=file_bytes)

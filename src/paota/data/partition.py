@@ -39,10 +39,12 @@ class Paper:
     sizes: tuple[int, ...] = setting((300, 600, 900, 1200, 1500), low=1)
     classes_per_device: int = setting(5, low=1)
 
-    def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
-        _check_call(self, labels, devices)
+    def __post_init__(self) -> None:
         if not self.sizes:
             raise UserError("data.sizes must name at least one size")
+
+    def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
+        _check_call(self, labels, devices)
         by_class = np.argsort(labels, kind="stable")
         _, class_start, class_size = np.unique(labels[by_class], return_index=True, return_counts=True)
         largest = np.minimum(self.sizes, len(labels))  # also keeps sizes beyond int64 out of the arithmetic
