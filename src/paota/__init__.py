@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from .errors import UserError
     from .experiment import Experiment
     from .registry import register
-    from .results import Result, load
+    from .results import Result
+    from .run_folder import load
     from .simulate import run
 
 __all__ = ["Experiment", "Result", "UserError", "load", "register", "run"]
@@ -23,7 +24,7 @@ _HOME = {
     "Experiment": "experiment",
     "Result": "results",
     "UserError": "errors",
-    "load": "results",
+    "load": "run_folder",
     "register": "registry",
     "run": "simulate",
 }

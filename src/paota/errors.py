@@ -10,6 +10,10 @@ class UserError(Exception):
     """A mistake in what the user gave: a key, a value, a file. Its text is one sentence that says what to mend."""
 
 
+class Interrupted(Exception):
+    """The user asked to stop; what was done so far is saved."""
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
     """The sentence for a name that does not exist, with the nearest one that does."""
     names = sorted(known)

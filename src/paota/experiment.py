@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import settings as _settings
 from .errors import UserError, unknown_name
-from .registry import ALGORITHMS, CHANNELS, LATENCIES, MODELS, PARTITIONS
+from .registry import ALGORITHMS, CHANNELS, DATASETS, DIGITAL_UPLINKS, LATENCIES, MODELS, PARTITIONS, PATH_LOSSES
 from .settings import choice, setting
 from .timing.timeline import Horizon
 
@@ -62,6 +63,14 @@ class Air:
     fading: Any = choice(CHANNELS, "rayleigh")
     bandwidth_hz: float = setting(20e6, above=0)
     n0_dbm_per_hz: float = setting(-174.0, low=-400, high=300)
+    path_loss: Any = choice(PATH_LOSSES, "none")
+    antennas: int = setting(1, low=1, high=1024)  # of the server
+    packing: str = setting("real", options=("real", "complex"))  # one or two weights a symbol
+    # Imperfections, absent unless given: a number is an input of the compiled program, its absence a simpler program.
+    csi_error: float | None = setting(None, low=0)  # E|estimate - h_k|^2 / E|h_k|^2
+    phase_error_rad: float | None = setting(None, low=0)  # standard deviation
+    timing_error_symbols: float | None = setting(None, low=0, high=1)  # offsets are uniform in +- this
+    digital: Any = choice(DIGITAL_UPLINKS, "ideal")  # for algorithms that do not compute over the air
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +85,7 @@ class Power:
     epsilon2: float = setting(1.0, low=0)  # eps^2 of Assumption 3
     segments: int = setting(16, low=1, high=1024)  # of the integer programme, method = "mip"
     tolerance: float = setting(1e-6, above=0)  # of Dinkelbach's iteration, method = "mip"
+    compute_power_w: float = setting(1.0, low=0)  # drawn while training; for the energy account only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +159,7 @@ class Experiment:
         for key in table:
             if key not in known:
                 raise unknown_name("setting", key, known)
+        table = _locate_files(table, base)
         top = _settings.parse(_Top, {k: table[k] for k in _TOP_KEYS if k in table}, "experiment")
         if top.rounds is not None and top.duration_s is not None:
             raise UserError("give rounds or duration_s, not both")
@@ -200,6 +211,19 @@ class _Top:
 
 
 _TOP_KEYS = tuple(f.name for f in dataclasses.fields(_Top))
+
+
+def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
+    """Files named relative to the experiment file get their whole path, so that the settings mean the same anywhere."""
+    located = dict(table)
+    for section, key in (("data", "dataset"), ("timing", "trace_file")):
+        mine = table.get(section)
+        name = mine.get(key) if isinstance(mine, Mapping) else None
+        if isinstance(name, str) and name not in DATASETS and "\0" not in name and len(name) < 4096:
+            with contextlib.suppress(OSError):
+                if (base / name).exists():
+                    located[section] = {**table[section], key: str((base / name).resolve())}
+    return located
 
 
 def _contestants(entries: Any, table: Mapping[str, Any]) -> tuple[Contestant, ...]:

@@ -66,12 +66,20 @@ ALGORITHMS = Registry(
     paota="paota.algorithms.paota:Paota",
     local_sgd="paota.algorithms.local_sgd:LocalSgd",
     cotaf="paota.algorithms.cotaf:Cotaf",
+    fedasync="paota.algorithms.fedasync:FedAsync",
+    fedbuff="paota.algorithms.fedbuff:FedBuff",
+    tt_fed="paota.algorithms.tt_fed:TtFed",
+    air_fedga="paota.algorithms.air_fedga:AirFedGa",
+    baa="paota.algorithms.baa:Baa",
+    full_power="paota.algorithms.full_power:FullPower",
+    threshold="paota.algorithms.threshold:Threshold",
 )
 MODELS = Registry(
     "model",
     mlp="paota.models.mlp:Mlp",
     softmax="paota.models.softmax:Softmax",
     cnn="paota.models.cnn:Cnn",
+    functions="paota.models.base:FunctionModel",
 )
 LATENCIES = Registry(
     "latency",
@@ -83,7 +91,21 @@ LATENCIES = Registry(
 CHANNELS = Registry(
     "channel",
     rayleigh="paota.air.fading:Rayleigh",
+    rician="paota.air.fading:Rician",
+    jakes="paota.air.fading:Jakes",
     none="paota.air.fading:NoFading",
+)
+PATH_LOSSES = Registry(
+    "path_loss",
+    none="paota.air.path_loss:NoPathLoss",
+    log_distance="paota.air.path_loss:LogDistance",
+    umi="paota.air.path_loss:UrbanMicro",
+)
+DIGITAL_UPLINKS = Registry(
+    "digital",
+    ideal="paota.air.digital:Ideal",
+    ofdma="paota.air.digital:Ofdma",
+    tdma="paota.air.digital:Tdma",
 )
 DATASETS = Registry(
     "dataset",
@@ -98,11 +120,11 @@ PARTITIONS = Registry(
     iid="paota.data.partition:Iid",
 )
 
-KINDS = {r.kind: r for r in (ALGORITHMS, MODELS, LATENCIES, CHANNELS, DATASETS, PARTITIONS)}
+KINDS = {r.kind: r for r in (ALGORITHMS, MODELS, LATENCIES, CHANNELS, PATH_LOSSES, DATASETS, PARTITIONS)}
 
 
 def register(kind: str, name: str, thing: Any) -> None:
-    """Make your own `algorithm`, `model`, `latency`, `channel`, `dataset` or `partition` available by name."""
+    """Make your own `algorithm`, `model`, `latency`, `channel`, `path_loss`, `dataset` or `partition` available by name."""
     if kind not in KINDS:
         raise unknown_name("kind of thing to register", kind, KINDS)
     KINDS[kind].add(name, thing)

@@ -1,4 +1,4 @@
-"""What happened: trajectories of every algorithm and seed, their summary, and the run folder that keeps them."""
+"""What happened: the trajectories of every algorithm and seed, and their summary."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import files
 from .errors import UserError, unknown_name
 from .experiment import Experiment
 from .files import Columns
-
-METRIC_TYPES: dict[str, type] = {"label": str, "algorithm": str, "seed": int, "round": int, "ready": int}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +89,8 @@ class Result:
 
     def save(self, folder: str | Path, *, report: bool = True) -> Path:
         """Write the run folder. It must not hold anything yet."""
+        from .run_folder import new_folder, write_folder
+
         path = new_folder(folder)
         write_folder(self, path, report=report)
         return path
@@ -167,73 +166,3 @@ def _stack(trajectories: Sequence[Trajectory], table: str) -> Columns:
         constant: Columns = {name: np.full(length, value, dtype=object) for name, value in names.items()}
         parts.append({**constant, "seed": np.full(length, t.seed), **columns})
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def new_folder(folder: str | Path) -> Path:
-    """Create `folder`; refuse one that already holds something, so that results never mix."""
-    path = Path(folder)
-    try:
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UserError(f"'{folder}' exists already and is not empty: choose another --out")
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot create the folder '{folder}': {error.strerror}") from None
-    return path
-
-
-def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
-    files.write_text(path / "experiment.toml", files.to_toml(result.experiment.to_dict()))
-    files.write_json(path / "run.json", {**result.info, "trajectories": [_facts(t) for t in result.trajectories]})
-    files.write_csv(path / "metrics.csv", result.metrics)
-    files.write_npz(path / "devices.npz", _text_to_codes(result.devices, result.labels))
-    files.write_npz(path / "models.npz", {f"{i}": t.model for i, t in enumerate(result.trajectories)})
-    files.write_json(path / "summary.json", result.summary)
-    if report:
-        from .report import write
-
-        write([result], path / "report.html")
-
-
-def load(folder: str | Path) -> Result:
-    """Read a run folder back."""
-    path = Path(folder)
-    if not (path / "run.json").is_file():
-        raise UserError(f"'{folder}' is not a finished run folder (no run.json in it)")
-    info = files.read_json(path / "run.json")
-    try:
-        facts = info.pop("trajectories")
-        metrics = files.read_csv(path / "metrics.csv", METRIC_TYPES)
-        devices = files.read_npz(path / "devices.npz")
-        models = files.read_npz(path / "models.npz")
-        order = list(dict.fromkeys(fact["label"] for fact in facts))
-        trajectories = []
-        for i, fact in enumerate(facts):
-            mine = (metrics["label"] == fact["label"]) & (metrics["seed"] == fact["seed"])
-            theirs = (devices["label"] == order.index(fact["label"])) & (devices["seed"] == fact["seed"])
-            compute_s = fact.pop("compute_s")
-            trajectories.append(
-                Trajectory(
-                    **fact,
-                    compute_s=math.nan if compute_s is None else compute_s,
-                    metrics={k: v[mine] for k, v in metrics.items() if k not in ("label", "algorithm", "seed")},
-                    devices={k: v[theirs] for k, v in devices.items() if k not in ("label", "seed")},
-                    model=models[str(i)],
-                )
-            )
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise UserError(f"'{folder}' is not a run folder of this version of paota ({error!r})") from None
-    return Result(experiment=Experiment.from_file(path / "experiment.toml"), trajectories=trajectories, info=info)
-
-
-def _facts(t: Trajectory) -> dict[str, Any]:
-    return {
-        "label": t.label, "algorithm": t.algorithm, "seed": t.seed,
-        "diverged_round": t.diverged_round, "compute_s": t.compute_s,
-    }  # fmt: skip
-
-
-def _text_to_codes(columns: Columns, labels: list[str]) -> Columns:
-    """Labels as their position in the run's list of labels: arrays of text would need pickles."""
-    position = {label: i for i, label in enumerate(labels)}
-    codes = np.array([position[label] for label in columns["label"]], dtype=np.int32)
-    return {**columns, "label": codes}

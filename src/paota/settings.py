@@ -61,7 +61,9 @@ def parse(cls: type[T], table: Mapping[str, Any], where: str) -> T:
                 values[field.name] = _convert(table[field.name], hints[field.name], f"{where}.{field.name}")
             continue
         chosen = table.get(field.name, field.metadata["default_name"])
-        if not isinstance(chosen, str):  # a ready-made object, from Python
+        if not isinstance(chosen, str):
+            if not _is_settings(chosen):  # a ready-made object, from Python
+                raise UserError(f"{where}.{field.name} must be a name, one of: {', '.join(registry)}")
             values[field.name] = chosen
             continue
         variant = registry[chosen]
@@ -100,7 +102,7 @@ def to_dict(settings: Any) -> dict[str, Any]:
         if registry is not None:
             table[field.name] = registry.name_of(type(value))
             table.update(to_dict(value))
-        elif value is not None:
+        elif value is not None and not callable(value):
             table[field.name] = list(value) if isinstance(value, tuple) else value
     return table
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import platform
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from . import settings
+from . import checkpoint, settings
+from .checkpoint import Checkpoints, Saved
 from .data import Dataset, Shards, load_dataset
-from .errors import UserError
+from .errors import Interrupted, UserError
 from .experiment import Contestant, Experiment, as_experiment
 from .files import Columns
 from .results import Result, Trajectory
@@ -73,10 +75,13 @@ def run(
 
 def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
     """Everything that can be known, and refused, before the first computation."""
+    from .air.digital import WithUpload
     from .algorithms import World
 
     if seeds < 1:
         raise UserError(f"seeds must be at least 1, not {seeds}")
+    if None in (getattr(experiment.model, "init", None), getattr(experiment.model, "apply", None)):
+        raise UserError("model.name 'functions' stands for a pair (init, apply) that was given in Python; name another model")
     dataset = load_dataset(experiment.data.dataset, base=experiment.base)
     data = experiment.data
     shards, timelines, judged_every = {}, {}, {}
@@ -87,6 +92,8 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
         for contestant in experiment.contestants:
             latencies = Latencies(contestant.timing.latency, devices=data.devices, seed=seed)
             world = World(latencies, contestant.timing.period_s, experiment.horizon)
+            if (uploads := _uploads(experiment, contestant, dataset, seed)) is not None:
+                world = replace(world, latencies=WithUpload(latencies, uploads), computing=latencies)
             timeline = contestant.algorithm.timeline(world)
             if not len(timeline):
                 raise UserError(f"'{contestant.label}' makes no aggregation before the end: raise rounds or duration_s")
@@ -97,29 +104,59 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
     return Plan(experiment, dataset, numbers, shards, timelines, judged_every)
 
 
-def execute(plan: Plan, *, progress: Progress | None = None, events_a_call: int = EVENTS_A_CALL) -> Result:
+def execute(
+    plan: Plan,
+    *,
+    progress: Progress | None = None,
+    events_a_call: int = EVENTS_A_CALL,
+    checkpoints: Checkpoints | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Run a plan. With `checkpoints` it goes on where they end; `stop` is asked after every engine call."""
     started = datetime.now(UTC)
-    simulator = Simulator(plan, progress or Silent(), events_a_call)
-    trajectories = [simulator.trajectory(contestant, seed) for contestant, seed in plan.units()]
-    return Result(experiment=plan.experiment, trajectories=trajectories, info=environment(started))
+    simulator = Simulator(plan, progress or Silent(), events_a_call, checkpoints, stop)
+    trajectories = [simulator.trajectory(unit, *parts) for unit, parts in enumerate(plan.units())]
+    info = {**environment(started), "learner": simulator.learner[1]}
+    return Result(experiment=plan.experiment, trajectories=trajectories, info=info)
+
+
+def identity(plan: Plan) -> dict[str, Any]:
+    """What must not change between a checkpoint and its resumption, for the bits to be the same."""
+    versions = {name: _version(name) for name in ("paota", "jax", "jaxlib")}
+    return {"format": checkpoint.FORMAT, **versions, "seeds": plan.seeds, "experiment": plan.experiment.to_dict()}
 
 
 class Simulator:
     """Runs the units (algorithm, seed) of a plan on the engine; programs are shared between seeds."""
 
-    def __init__(self, plan: Plan, progress: Progress, events_a_call: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        progress: Progress,
+        events_a_call: int,
+        checkpoints: Checkpoints | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.plan, self.progress, self.events_a_call = plan, progress, events_a_call
+        self.checkpoints, self.stop = checkpoints, stop
         self._compiled: dict[int, Any] = {}
-        self._fleets: dict[int, Any] = {}
+        self._fleets: dict[tuple[int, Any], Any] = {}
 
-    def trajectory(self, contestant: Contestant, seed: int) -> Trajectory:
+    @functools.cached_property
+    def learner(self) -> tuple[Any, str]:
+        """What trains and judges, and one line that says which and why."""
+        from .learner import choose
+
+        return choose(self.plan.experiment.model, self.plan.dataset.x_train, self.plan.dataset.num_classes)
+
+    def trajectory(self, unit: int, contestant: Contestant, seed: int) -> Trajectory:
         import jax
         import jax.numpy as jnp
 
         from . import engine
 
         program = self._program(contestant)
-        fleet = self._fleet(seed)
+        fleet = self._fleet(seed, self.learner[0])
         rule = _rule(contestant)
         timeline = self.plan.timelines[contestant.label, seed]
         evaluate = _evaluate_flags(len(timeline), self.plan.judged_every[contestant.label])
@@ -127,36 +164,86 @@ class Simulator:
         root = jax.random.key(seed)
 
         model = program.initial_model(seed)
-        state = program.initial_state(model)
         first_judgement = [float(v) for v in program.judge(model, fleet)]
-        logs: list[Any] = []
-        compute_s, done, diverged = 0.0, 0, None
-        while done < len(timeline) and diverged is None:
+        state, logs, done, compute_s = self._begin(unit, program.initial_state(model))
+        saved = done
+        while done < len(timeline) and not _diverged(logs):
             rows, count = engine.rows_of(timeline, done, program.shape, evaluate)
             arguments = (numbers, root, fleet, state, rows, np.int32(count))
             step = self._compile(contestant, program, arguments)
             begin = time.perf_counter()
             state, log = jax.block_until_ready(step(*arguments))
             compute_s += time.perf_counter() - begin
-            log = jax.tree.map(lambda column, n=count: np.asarray(column)[:n], log)
-            logs.append(log)
-            if not log.finite.all():
-                diverged = done + int(np.flatnonzero(~log.finite)[0]) + 1
-            done += count
-            self.progress.advanced(contestant.label, seed, done, len(timeline), _last_known(log.test_accuracy))
+            logs.append(_up_to_divergence(jax.tree.map(lambda column, n=count: np.asarray(column)[:n], log)))
+            done += len(logs[-1].finite)
+            self.progress.advanced(contestant.label, seed, done, len(timeline), _last_known(logs[-1].test_accuracy))
+            stopping = self.stop()
+            if self.checkpoints and (self.checkpoints.due or stopping):
+                self._save(unit, state, logs, saved := done, compute_s)
+            if stopping:
+                raise Interrupted
+        if self.checkpoints and saved < done:
+            self._save(unit, state, logs, done, compute_s)
         log = jax.tree.map(lambda *parts: np.concatenate(parts), *logs)
-        finished = Trajectory(
+        last = np.asarray(state.ring[done % program.shape.versions])
+        diverged = done if _diverged(logs) else None
+        finished = self.record(contestant, seed, timeline, log, first_judgement, last, diverged, compute_s)
+        self.progress.finished(finished)
+        return finished
+
+    def record(
+        self, contestant: Contestant, seed: int, timeline: Timeline, log: Any, initial: list[float], model: NDArray[Any],
+        diverged: int | None, compute_s: float,
+    ) -> Trajectory:  # fmt: skip
+        """The tables of what has happened; a deployment (`paota.flower`) makes its own with it."""
+        spent = self._spent(contestant, seed, timeline, log, len(model))
+        return Trajectory(
             label=contestant.label,
             algorithm=contestant.algorithm_name,
             seed=seed,
-            metrics=_metrics(timeline, log, first_judgement, contestant.power.max_power_w),
-            devices=_device_records(timeline, log),
-            model=np.asarray(state.ring[done % program.shape.versions]),
+            metrics=_metrics(timeline, log, initial, contestant, spent),
+            devices=_device_records(timeline, log, spent),
+            model=model,
             diverged_round=diverged,
             compute_s=compute_s,
         )
-        self.progress.finished(finished)
-        return finished
+
+    def _begin(self, unit: int, state: Any) -> tuple[Any, list[Any], int, float]:
+        """(state, logs, events done, seconds computed): from the unit's checkpoint if there is one, else from scratch."""
+        import jax
+
+        from .engine import Log
+
+        saved = self.checkpoints.load(unit) if self.checkpoints else None
+        if saved is None:
+            return state, [], 0, 0.0
+        leaves, structure = jax.tree.flatten(state)
+        if [np.shape(leaf) for leaf in leaves] != [leaf.shape for leaf in saved.state]:
+            raise UserError(f"checkpoint {unit} holds a state of another shape: it belongs to another run")
+        restored = [jax.numpy.asarray(leaf) for leaf in saved.state]
+        return jax.tree.unflatten(structure, restored), [Log(**saved.log)], saved.done, saved.compute_s
+
+    def _save(self, unit: int, state: Any, logs: list[Any], done: int, compute_s: float) -> None:
+        import jax
+
+        assert self.checkpoints is not None
+        logs[:] = [jax.tree.map(lambda *parts: np.concatenate(parts), *logs)]
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+        self.checkpoints.save(unit, Saved(leaves, logs[0]._asdict(), done, compute_s))
+
+    def _spent(self, contestant: Contestant, seed: int, timeline: Timeline, log: Any, num_parameters: int) -> Columns:
+        """Joules and seconds on the air of every device in every event."""
+        from .air.spending import device_spending
+
+        mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
+        return device_spending(
+            timeline,
+            log.transmit_power_w[mask],
+            num_parameters=num_parameters,
+            air=contestant.air,
+            compute_power_w=contestant.power.compute_power_w,
+            uploads=_uploads(self.plan.experiment, contestant, self.plan.dataset, seed),
+        )
 
     def _program(self, contestant: Contestant) -> Any:
         """Sized for the largest event and the greatest staleness over all seeds, so that it is compiled once."""
@@ -166,10 +253,11 @@ class Simulator:
         shape = engine.Shape(
             input_shape=tuple(self.plan.dataset.input_shape),
             num_classes=self.plan.dataset.num_classes,
-            max_ready=max(1, *(int(t.ready.max(initial=0)) for t in timelines)),
+            max_ready=engine.padded_size(max(int(t.ready.max(initial=0)) for t in timelines)),
             versions=max(2, *(t.max_staleness + 1 for t in timelines)),
             events=min(self.events_a_call, max(len(t) for t in timelines)),
             train_loss=self.plan.experiment.evaluation.train_loss,
+            learner=self.learner[0],
         )
         return engine.program_for(_rule(contestant), self.plan.experiment.model, shape)
 
@@ -181,29 +269,30 @@ class Simulator:
             self.progress.compiled(contestant.label, time.perf_counter() - begin)
         return self._compiled[id(program)]
 
-    def _fleet(self, seed: int) -> Any:
-        """The data on the JAX device. Shards of all seeds are padded to one length, again to compile once."""
+    def _fleet(self, seed: int, learner: Any = None) -> Any:
+        """The data on the JAX device, as `learner` wants it. Shards of all seeds are padded alike, to compile once."""
+        import jax
         import jax.numpy as jnp
 
         from . import engine
 
-        if seed not in self._fleets:
+        if (seed, learner) not in self._fleets:
             dataset, shards = self.plan.dataset, self.plan.shards[seed]
             longest = max(len(s.indices) for s in self.plan.shards.values())
             share = np.bincount(shards.indices, minlength=len(dataset.y_train)) / len(shards.indices)
             if not self._fleets:
-                self._samples = tuple(
-                    jnp.asarray(a) for a in (dataset.x_train, dataset.y_train, dataset.x_test, dataset.y_test)
-                )
+                x = dataset.x_train, dataset.x_test
+                x_train, x_test = x if learner is None else map(learner.encode, x)
+                self._samples = jax.tree.map(jnp.asarray, (x_train, dataset.y_train, x_test, dataset.y_test))
             self._fleets.clear()  # one seed at a time: memory does not grow with the number of seeds
-            self._fleets[seed] = engine.Fleet(
+            self._fleets[seed, learner] = engine.Fleet(
                 *self._samples,
                 shard_indices=jnp.asarray(np.pad(shards.indices, (0, longest - len(shards.indices)))),
                 shard_offsets=jnp.asarray(shards.offsets[:-1].astype(np.int32)),
                 shard_sizes=jnp.asarray(shards.sizes.astype(np.int32)),
                 sample_weight=jnp.asarray(share, float),
             )
-        return self._fleets[seed]
+        return self._fleets[seed, learner]
 
 
 def _rule(contestant: Contestant) -> Any:
@@ -220,13 +309,36 @@ def _evaluate_flags(events: int, every: int) -> NDArray[np.bool_]:
     return flags
 
 
+def _diverged(logs: list[Any]) -> bool:
+    return bool(logs) and not logs[-1].finite.all()
+
+
+def _up_to_divergence(log: Any) -> Any:
+    """The log until the first model that is not finite, including it."""
+    import jax
+
+    bad = np.flatnonzero(~log.finite)
+    return log if not len(bad) else jax.tree.map(lambda column: column[: bad[0] + 1], log)
+
+
 def _last_known(values: NDArray[Any]) -> float:
     known = values[~np.isnan(values)]
     return float(known[-1]) if len(known) else math.nan
 
 
-def _metrics(timeline: Timeline, log: Any, initial: list[float], max_power_w: float) -> Columns:
+def _uploads(experiment: Experiment, contestant: Contestant, dataset: Dataset, seed: int) -> Any:
+    from .air.digital import uploads_for
+
+    return uploads_for(
+        contestant, model=experiment.model, dataset=dataset, devices=experiment.data.devices, seed=seed
+    )
+
+
+def _metrics(timeline: Timeline, log: Any, initial: list[float], contestant: Contestant, spent: Columns) -> Columns:
     """One row a version: row 0 is the initial model, row r the model after r aggregations."""
+    from .air.spending import event_spending
+
+    max_power_w = contestant.power.max_power_w
     events = len(log.finite)
     ready = timeline.ready[:events]
     mask = np.arange(log.weight.shape[1]) < ready[:, None]
@@ -252,6 +364,7 @@ def _metrics(timeline: Timeline, log: Any, initial: list[float], max_power_w: fl
         "transmit_w_mean": column(math.nan, _over_ready(log.transmit_power_w, mask, "mean")),
         "transmit_w_max": column(math.nan, _over_ready(log.transmit_power_w, mask, "max")),
         "over_budget": column(math.nan, _over_ready(over, mask, "mean")),
+        **event_spending(timeline, spent, events, shared=contestant.algorithm.over_the_air),
     }
 
 
@@ -264,7 +377,7 @@ def _over_ready(values: NDArray[Any], mask: NDArray[np.bool_], how: str) -> NDAr
     return np.where(count > 0, total, np.nan)
 
 
-def _device_records(timeline: Timeline, log: Any) -> Columns:
+def _device_records(timeline: Timeline, log: Any, spent: Columns) -> Columns:
     events = len(log.finite)
     ready = timeline.ready[:events]
     n = int(ready.sum())
@@ -281,20 +394,23 @@ def _device_records(timeline: Timeline, log: Any) -> Columns:
         "weight": log.weight[mask],
         "similarity": log.similarity[mask],
         "transmit_w": log.transmit_power_w[mask],
+        **{name: spent[name] for name in ("energy_j", "airtime_s", "compute_j")},
     }
 
 
 def environment(started: datetime) -> dict[str, Any]:
     """What somebody needs to know to run it again."""
-    versions = {}
-    for package in ("paota", "jax", "jaxlib", "numpy"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
+    versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "numpy")}
     return {
         **versions,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "started": started.isoformat(timespec="seconds"),
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

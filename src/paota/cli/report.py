@@ -17,7 +17,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..report import write
-    from ..results import load
+    from ..run_folder import load
 
     results = [load(folder) for folder in args.runs]
     out = Path(args.out) if args.out else Path(args.runs[0]) / "report.html" if len(results) == 1 else Path("comparison.html")

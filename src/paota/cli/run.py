@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from ..errors import Interrupted, UserError
 from ..experiment import Experiment, as_experiment, read_preset
+from ..files import jsonable
+from ..run_folder import CHECKPOINTS, begin_folder, finish_folder, read_unfinished, refuse_used_folder
+
+if TYPE_CHECKING:
+    from ..results import Result
 
 
 def add_parser(commands: Any) -> None:
@@ -27,38 +37,83 @@ def add_parser(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="repeat with N seeds (default 1)")
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-DATE-TIME)")
+    parser.add_argument("--resume", metavar="DIR", help="go on with an interrupted run, to the same bits")
+    parser.add_argument(
+        "--checkpoint-every", type=float, default=10.0, metavar="S", help="seconds between checkpoints (default 10)"
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON and nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress display")
 
 
 def run(args: argparse.Namespace) -> int:
-    experiment = _experiment(args)
-    if args.out and Path(args.out).exists() and (not Path(args.out).is_dir() or any(Path(args.out).iterdir())):
-        raise UserError(f"'{args.out}' exists already and is not empty: choose another --out")
+    if args.resume:
+        folder, experiment, seeds = _unfinished(args)
+    else:
+        folder, experiment, seeds = None, _experiment(args), args.seeds
+        if args.out:
+            refuse_used_folder(args.out)
 
     from .. import simulate
-    from ..files import jsonable
-    from ..results import new_folder, write_folder
-    from .display import LiveProgress, show_summary
+    from ..checkpoint import Checkpoints
+    from .display import LiveProgress
 
-    plan = simulate.plan(experiment, seeds=args.seeds)
-    folder = new_folder(args.out or Path("runs") / f"{_slug(experiment.name)}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3])
+    plan = simulate.plan(experiment, seeds=seeds)
+    folder = folder or begin_folder(args.out or _default_folder(experiment), plan)
+    checkpoints = Checkpoints(folder / CHECKPOINTS, simulate.identity(plan), every_s=args.checkpoint_every)
+    watch = nullcontext() if args.json or args.quiet else LiveProgress(plan, stream=sys.stderr)
     try:
-        if args.json or args.quiet:
-            result = simulate.execute(plan)
-        else:
-            with LiveProgress(plan, stream=sys.stderr) as progress:
-                result = simulate.execute(plan, progress=progress)
-    except BaseException:
-        folder.rmdir()  # nothing has been written yet
-        raise
-    write_folder(result, folder)
+        with stop_on_ctrl_c() as stop, watch as progress:
+            result = simulate.execute(plan, progress=progress, checkpoints=checkpoints, stop=stop)
+    except Interrupted:
+        print(f"paota: interrupted, and saved; go on with: paota run --resume {shlex.quote(str(folder))}", file=sys.stderr)
+        return 130
+    finish_folder(result, folder)
+    return _show(result, folder, args)
+
+
+def _show(result: Result, folder: Path, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(jsonable({**result.summary, "folder": str(folder)}), allow_nan=False))
-    else:
-        show_summary(result)
-        print(f"\nreport: {folder / 'report.html'}")
+        return 0
+    from .display import show_summary
+
+    show_summary(result)
+    print(f"\nreport: {folder / 'report.html'}")
     return 0
+
+
+def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, int]:
+    """The folder, experiment and number of seeds of a run to go on with."""
+    if args.experiment or args.preset or args.changes or args.out:
+        raise UserError("--resume goes on with a run as it was: give it without a file, --preset, --set or --out")
+    folder = Path(args.resume)
+    if (folder / "run.json").is_file():
+        raise UserError(f"'{folder}' is finished already: see its report.html, or render it again with 'paota report'")
+    seeds = read_unfinished(folder)
+    return folder, Experiment.from_file(folder / "experiment.toml"), seeds
+
+
+@contextmanager
+def stop_on_ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C asks to stop after the current engine call; a second one stops at once."""
+    asked = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        print("\npaota: stopping after the current rounds (again to stop at once)", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _default_folder(experiment: Experiment) -> Path:
+    return Path("runs") / f"{_slug(experiment.name)}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
 
 
 def _experiment(args: argparse.Namespace) -> Experiment:

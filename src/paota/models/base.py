@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,12 +20,16 @@ class Model(Protocol):
     def apply(self, params: Params, x: jax.Array) -> jax.Array: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FunctionModel:
-    """Your own model from two functions, e.g. those of an Equinox or Flax module."""
+    """Your own model from two functions, e.g. those of an Equinox or Flax module.
 
-    init: Any
-    apply: Any
+    Given in Python: `paota.run({"model": {"name": FunctionModel(init=..., apply=...)}})`. A run folder remembers it as
+    "functions", without the code; register a class of your own to have a name that files can use.
+    """
+
+    init: Callable[[jax.Array, tuple[int, ...], int], Params] | None = None
+    apply: Callable[[Params, jax.Array], jax.Array] | None = None
 
 
 def he_normal(key: jax.Array, shape: tuple[int, ...], fan_in: int) -> jax.Array:

@@ -1,0 +1,102 @@
+"""Nothing lost: the state of every unit of work (one algorithm, one seed) on disk, atomically, on a time budget.
+
+A run folder that is not finished holds `checkpoints/0.npz`, `1.npz`, ...: for each unit the ring buffer of global models,
+the position in the timeline and everything logged so far. Draws are addressed by counters, so this is all that it takes to
+go on bit for bit. Updates in flight need no saving: they are recomputed from the version that their device started from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import files
+from .errors import UserError
+
+FORMAT = 1
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """One unit as it was: arrays of the state, columns of the log, how many events are done, seconds computed."""
+
+    state: list[NDArray[Any]]
+    log: Arrays
+    done: int
+    compute_s: float
+
+
+@dataclass
+class Checkpoints:
+    """The checkpoints of one run. `identity` says which run: a checkpoint of any other is refused."""
+
+    folder: Path
+    identity: Mapping[str, Any]
+    every_s: float = 10.0
+    _last: float = field(default_factory=time.monotonic)
+
+    @property
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= self.every_s
+
+    def save(self, unit: int, saved: Saved) -> None:
+        self.folder.mkdir(exist_ok=True)
+        arrays = {f"state.{i}": np.asarray(leaf) for i, leaf in enumerate(saved.state)}
+        arrays |= {f"log.{name}": column for name, column in saved.log.items()}
+        header = {"unit": unit, "done": saved.done, "compute_s": saved.compute_s, "digest": digest(arrays), **self.identity}
+        arrays["header"] = np.frombuffer(json.dumps(files.jsonable(header)).encode(), np.uint8)
+        files.write_npz(self.folder / f"{unit}.npz", arrays)
+        self._last = time.monotonic()
+
+    def load(self, unit: int) -> Saved | None:
+        """What was saved of a unit, or None if it has not been begun. Refuses whatever does not belong to this run."""
+        file = self.folder / f"{unit}.npz"
+        if not file.exists():
+            return None
+        arrays = files.read_npz(file)
+        try:
+            header = json.loads(arrays.pop("header").tobytes())
+            done, compute_s, said = int(header.pop("done")), float(header.pop("compute_s")), header.pop("digest")
+            if header.pop("unit") != unit:
+                raise ValueError("it belongs to another unit")
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise UserError(f"'{file}' is not a checkpoint that paota wrote ({error})") from None
+        if said != digest(arrays):
+            raise UserError(f"'{file}' is damaged: its content does not match its checksum; remove it to redo that part")
+        for name, now, then in differences(files.jsonable(self.identity), header):
+            raise UserError(f"'{file}' belongs to another run: {name} was {then} and is {now}")
+        state = [arrays[f"state.{i}"] for i in range(sum(name.startswith("state.") for name in arrays))]
+        log = {name.removeprefix("log."): a for name, a in arrays.items() if name.startswith("log.")}
+        return Saved(state, log, done, compute_s)
+
+
+def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """SHA-256 over names, types, shapes and bytes."""
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()
+
+
+def differences(now: Any, then: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """(dotted name, value now, value then) wherever two nested tables differ."""
+    if isinstance(now, Mapping) and isinstance(then, Mapping):
+        for key in sorted({*now, *then}):
+            inner = f"{name}.{key}" if name else str(key)
+            yield from differences(now.get(key, "absent"), then.get(key, "absent"), inner)
+    elif isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        for i, (one, other) in enumerate(zip(now, then, strict=True)):
+            yield from differences(one, other, f"{name}[{i}]")
+    elif now != then:
+        yield name, now, then

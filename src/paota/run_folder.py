@@ -1,0 +1,140 @@
+"""The run folder: what a run leaves behind, readable by people and programs, complete or marked as unfinished.
+
+While a run goes on, the folder holds `experiment.toml`, `unfinished.json` and `checkpoints/`. When it ends, the results are
+written, `run.json` last, and only then are the other two removed: a folder with a `run.json` is whole.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import files
+from .errors import UserError
+from .experiment import Experiment
+from .files import Columns
+from .results import Result, Trajectory
+
+if TYPE_CHECKING:
+    from .simulate import Plan
+
+METRIC_TYPES: dict[str, type] = {"label": str, "algorithm": str, "seed": int, "round": int, "ready": int}
+CHECKPOINTS = "checkpoints"
+UNFINISHED = "unfinished.json"
+
+
+def refuse_used_folder(folder: str | Path) -> None:
+    """So that results never mix."""
+    path = Path(folder)
+    try:
+        used = path.exists() and (not path.is_dir() or any(path.iterdir()))
+    except OSError as error:
+        raise UserError(f"cannot look into '{folder}': {error.strerror}") from None
+    if used:
+        raise UserError(f"'{folder}' exists already and is not empty: choose another folder")
+
+
+def new_folder(folder: str | Path) -> Path:
+    refuse_used_folder(folder)
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot create the folder '{folder}': {error.strerror}") from None
+    return path
+
+
+def begin_folder(folder: str | Path, plan: Plan) -> Path:
+    """A folder for a run that is about to start, from which it can be resumed."""
+    path = new_folder(folder)
+    try:
+        files.write_text(path / "experiment.toml", files.to_toml(plan.experiment.to_dict()))
+        files.write_json(path / UNFINISHED, {"seeds": len(plan.seeds)})
+    except UserError:  # read-only or full: leave no half-made folder
+        for file in path.iterdir():
+            file.unlink()
+        path.rmdir()
+        raise
+    return path
+
+
+def read_unfinished(folder: Path) -> int:
+    """How many seeds the unfinished run in `folder` has."""
+    if not (folder / UNFINISHED).is_file():
+        raise UserError(f"'{folder}' holds no run to go on with (no {UNFINISHED} in it)")
+    found = files.read_json(folder / UNFINISHED)
+    seeds = found.get("seeds") if isinstance(found, dict) else None
+    if not isinstance(seeds, int) or seeds < 1:
+        raise UserError(f"'{folder / UNFINISHED}' is damaged: it does not say how many seeds the run has")
+    return seeds
+
+
+def finish_folder(result: Result, path: Path) -> None:
+    write_folder(result, path)
+    (path / UNFINISHED).unlink(missing_ok=True)
+    checkpoints = path / CHECKPOINTS
+    if checkpoints.is_dir():
+        for file in checkpoints.iterdir():
+            file.unlink()
+        checkpoints.rmdir()
+
+
+def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
+    files.write_text(path / "experiment.toml", files.to_toml(result.experiment.to_dict()))
+    files.write_csv(path / "metrics.csv", result.metrics)
+    files.write_npz(path / "devices.npz", _text_to_codes(result.devices, result.labels))
+    files.write_npz(path / "models.npz", {f"{i}": t.model for i, t in enumerate(result.trajectories)})
+    files.write_json(path / "summary.json", result.summary)
+    if report:
+        from .report import write
+
+        write([result], path / "report.html")
+    files.write_json(path / "run.json", {**result.info, "trajectories": [_facts(t) for t in result.trajectories]})
+
+
+def load(folder: str | Path) -> Result:
+    """Read a run folder back."""
+    path = Path(folder)
+    if not (path / "run.json").is_file():
+        raise UserError(f"'{folder}' is not a finished run folder (no run.json in it)")
+    info = files.read_json(path / "run.json")
+    try:
+        facts = info.pop("trajectories")
+        metrics = files.read_csv(path / "metrics.csv", METRIC_TYPES)
+        devices = files.read_npz(path / "devices.npz")
+        models = files.read_npz(path / "models.npz")
+        order = list(dict.fromkeys(fact["label"] for fact in facts))
+        trajectories = []
+        for i, fact in enumerate(facts):
+            mine = (metrics["label"] == fact["label"]) & (metrics["seed"] == fact["seed"])
+            theirs = (devices["label"] == order.index(fact["label"])) & (devices["seed"] == fact["seed"])
+            compute_s = fact.pop("compute_s")
+            trajectories.append(
+                Trajectory(
+                    **fact,
+                    compute_s=math.nan if compute_s is None else compute_s,
+                    metrics={k: v[mine] for k, v in metrics.items() if k not in ("label", "algorithm", "seed")},
+                    devices={k: v[theirs] for k, v in devices.items() if k not in ("label", "seed")},
+                    model=models[str(i)],
+                )
+            )
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise UserError(f"'{folder}' is not a run folder of this version of paota ({error!r})") from None
+    return Result(experiment=Experiment.from_file(path / "experiment.toml"), trajectories=trajectories, info=info)
+
+
+def _facts(t: Trajectory) -> dict[str, Any]:
+    return {
+        "label": t.label, "algorithm": t.algorithm, "seed": t.seed,
+        "diverged_round": t.diverged_round, "compute_s": t.compute_s,
+    }  # fmt: skip
+
+
+def _text_to_codes(columns: Columns, labels: list[str]) -> Columns:
+    """Labels as their position in the run's list of labels: arrays of text would need pickles."""
+    position = {label: i for i, label in enumerate(labels)}
+    codes = np.array([position[label] for label in columns["label"]], dtype=np.int32)
+    return {**columns, "label": codes}

@@ -1,0 +1,179 @@
+"""The command line as a person meets it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import paota
+from paota.cli import main
+
+TINY = [
+    "--set", "rounds=4", "--set", "data.dataset=synthetic", "--set", "data.devices=5", "--set", "data.sizes=[20]",
+    "--set", "training.local_steps=1", "--quiet",
+]  # fmt: skip
+
+
+def test_run_leaves_a_whole_folder(tmp_path, capsys):
+    out = tmp_path / "mine"
+    assert main(["run", *TINY, "--seeds", "2", "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "paota" in shown
+    assert str(out / "report.html") in shown.replace("\n", "")
+    names = {p.name for p in out.iterdir()}
+    assert names == {
+        "experiment.toml", "run.json", "metrics.csv", "summary.json", "devices.npz", "models.npz", "report.html"
+    }  # fmt: skip
+    header = (out / "metrics.csv").read_text().splitlines()[0].split(",")
+    for column in "label algorithm seed round time_s ready test_accuracy test_loss train_loss".split():
+        assert column in header
+    summary = json.loads((out / "summary.json").read_text())
+    assert set(summary["algorithms"]) == {"paota", "local-sgd", "cotaf"}
+    for row in summary["algorithms"].values():
+        assert row["rounds_per_second"] > 0
+        assert set(row["seconds_to"]) == {"0.5", "0.6", "0.7", "0.8"}
+    result = paota.load(out)
+    assert len(result.trajectories) == 6
+    assert main(["report", str(out)]) == 0
+
+
+def test_json_is_for_machines(tmp_path, capsys):
+    assert main(["run", *TINY, "--json", "--out", str(tmp_path / "x")]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["seeds"] == [0]
+    assert captured.err == ""
+
+
+def test_saved_and_loaded_results_agree(tmp_path):
+    result = paota.run(
+        {"rounds": 3, "data": {"dataset": "synthetic", "devices": 4, "sizes": [20]}, "algorithms": [{"name": "paota"}]}
+    )
+    loaded = paota.load(result.save(tmp_path / "x", report=False))
+    assert loaded.experiment == result.experiment
+    for table in ("metrics", "devices"):
+        for name, column in getattr(result, table).items():
+            other = getattr(loaded, table)[name]
+            assert len(column) == len(other)
+            if column.dtype != object:
+                np.testing.assert_array_equal(column, other)
+    assert loaded.trajectories[0].model.tobytes() == result.trajectories[0].model.tobytes()
+    frame = result.to_pandas()
+    assert list(frame["round"]) == [0, 1, 2, 3]
+    assert result.time_to(0.0) == {"paota": 0.0}
+    assert result.time_to(1.0, "paota") == float("inf")
+    with pytest.raises(paota.UserError, match="not empty"):
+        result.save(tmp_path / "x")
+    with pytest.raises(paota.UserError, match="did you mean 'paota'"):
+        result.of("paot")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["rn"], "unknown command 'rn': did you mean 'run'?"),
+        (["run", "--sett", "a=1"], "unknown option '--sett': did you mean '--set'?"),
+        (["run", "--set", "timing.perid_s=3"], "did you mean 'timing.period_s'?"),
+        (["run", "--set", "timing.period_s=soon"], "timing.period_s must be a number, not 'soon'"),
+        (["run", "--set", "nonsense"], "--set needs section.key=value"),
+        (["run", "nowhere.toml"], "no such experiment file: 'nowhere.toml'"),
+        (["run", "--preset", "papr"], "did you mean 'paper'?"),
+        (["run", "x.toml", "--preset", "paper"], "not both"),
+        (["run", "--seeds", "0"], "--seeds must be at least 1"),
+        (["run", "--seeds", "many"], "--seeds"),
+        (["run", "--set", "data.dataset=nothere"], "nothere"),
+        (["run", "--set", "data.dataset=empty.npz"], "empty.npz"),
+        (["run", "--set", "timing.latency=trace"], "trace_file"),
+        (["run", "--set", "timing.low_s=20"], "must not exceed"),
+        (["run", "--set", "duration_s=1"], "no aggregation"),
+        (["run", "--resume", "nowhere"], "no run to go on with"),
+        (["run", "--resume", "nowhere", "--set", "seed=1"], "as it was"),
+        (["report", "nowhere"], "not a finished run folder"),
+        (["presets", "papr"], "did you mean 'paper'?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_end_with_one_sentence_and_nothing_written(arguments, says, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("empty.npz").write_bytes(b"")
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("paota: ")
+    assert says in captured.err
+    assert captured.err.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["empty.npz"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        ({"x_train": np.zeros((0, 4)), "y_train": np.zeros(0, int)}, "empty|no samples"),
+        ({"x_train": np.full((9, 4), np.nan), "y_train": np.arange(9) % 3}, "NaN|finite"),
+        ({"x_train": np.zeros((9, 4)), "y_train": np.arange(8) % 3}, "9|8"),
+    ],
+)
+def test_broken_data_is_refused(tmp_path, capsys, arrays, says):
+    file = tmp_path / "mine.npz"
+    np.savez(file, x_test=np.zeros((3, 4)), y_test=np.arange(3), **arrays)
+    out = tmp_path / "out"
+    assert main(["run", "--set", f"data.dataset={file}", "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert "mine.npz" in error
+    assert re.search(says, error)
+    assert not out.exists()
+
+
+def test_one_class_and_one_device_work(tmp_path):
+    file = tmp_path / "mine.npz"
+    rng = np.random.default_rng(0)
+    np.savez(
+        file, x_train=rng.normal(size=(40, 4)), y_train=np.zeros(40, int), x_test=rng.normal(size=(9, 4)),
+        y_test=np.zeros(9, int),
+    )  # fmt: skip
+    changes = ["data.devices=1", "rounds=2", f"data.dataset={file}"]
+    flags = [word for change in changes for word in ("--set", change)]
+    assert main(["run", *flags, "--quiet", "--out", str(tmp_path / "out")]) == 0
+
+
+def test_a_used_folder_is_refused(tmp_path, capsys):
+    (tmp_path / "precious.txt").write_text("mine")
+    assert main(["run", *TINY, "--out", str(tmp_path)]) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
+
+
+def test_files_are_found_beside_the_experiment(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    part = {"x": rng.normal(size=(30, 4)), "y": np.arange(30) % 3}
+    np.savez(tmp_path / "mine.npz", **{f"{k}_{s}": v for k, v in part.items() for s in ("train", "test")})
+    (tmp_path / "trace.csv").write_text("device,latency_s\n0,3\n1,4\n")
+    (tmp_path / "e.toml").write_text(
+        'rounds = 2\n[data]\ndataset = "mine.npz"\ndevices = 2\n'
+        '[timing]\nlatency = "trace"\ntrace_file = "trace.csv"\n[[algorithms]]\nname = "paota"\n'
+    )
+    monkeypatch.chdir(tmp_path.parent)
+    assert main(["run", str(tmp_path / "e.toml"), "--quiet", "--out", str(tmp_path / "out")]) == 0
+    assert paota.load(tmp_path / "out").trajectories[0].metrics["ready"].tolist() == [0, 2, 2]
+
+
+def test_presets_are_listed_and_printed(capsys):
+    assert main(["presets"]) == 0
+    assert "paper" in capsys.readouterr().out
+    assert main(["presets", "quick"]) == 0
+    assert "[[algorithms]]" in capsys.readouterr().out
+
+
+def test_start_needs_no_jax():
+    code = "import sys, paota, paota.cli; paota.cli.build_parser(); assert 'jax' not in sys.modules, 'jax was imported'"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ})
+
+
+def test_a_closed_pipe_is_no_error():
+    script = f"{sys.executable} -m paota presets paper | head -1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {script}"], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr

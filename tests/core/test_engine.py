@@ -1,0 +1,190 @@
+"""What the engine promises whatever the algorithm: same seed same bits, and nothing depends on how the work is cut."""
+
+import numpy as np
+import pytest
+
+from paota import engine, simulate
+from paota.experiment import Experiment
+from paota.models import FunctionModel
+
+SMALL = {
+    "rounds": 12,
+    "data": {"dataset": "synthetic", "devices": 8, "sizes": [30, 60]},
+    "training": {"local_steps": 2, "batch_size": 8},
+}
+
+
+def small(**changes):
+    return {**SMALL, **changes}
+
+
+def models(result):
+    return {(t.label, t.seed): t.model for t in result.trajectories}
+
+
+def assert_same_bits(one, other):
+    assert one.keys() == other.keys()
+    for key in one:
+        assert one[key].tobytes() == other[key].tobytes(), key
+
+
+def test_same_seed_same_bits():
+    assert_same_bits(models(simulate.run(small(), seeds=2)), models(simulate.run(small(), seeds=2)))
+
+
+def test_different_seeds_differ():
+    result = simulate.run(small(algorithms=[{"name": "paota"}]), seeds=2)
+    assert not np.array_equal(result.trajectories[0].model, result.trajectories[1].model)
+
+
+@pytest.mark.parametrize("events", [1, 5, 12, 50])
+def test_chunk_size_changes_nothing(events):
+    assert_same_bits(models(simulate.run(small())), models(simulate.run(small(), events_a_call=events)))
+
+
+def test_order_and_company_of_algorithms_change_nothing():
+    everyone = [{"name": "paota"}, {"name": "local-sgd"}, {"name": "cotaf"}]
+    forwards = models(simulate.run(small(algorithms=everyone)))
+    assert_same_bits(forwards, models(simulate.run(small(algorithms=everyone[::-1]))))
+    alone = models(simulate.run(small(algorithms=everyone[:1])))
+    assert_same_bits(alone, {("paota", 0): forwards["paota", 0]})
+
+
+def test_more_seeds_change_nothing_for_the_first():
+    many = models(simulate.run(small(), seeds=3))
+    assert_same_bits(models(simulate.run(small())), {key: many[key] for key in many if key[1] == 0})
+
+
+def test_seeds_and_numbers_share_one_compilation():
+    engine._program.cache_clear()
+    algorithms = [{"name": "paota"}]
+    simulate.run(small(algorithms=algorithms), seeds=1)
+    quieter = small(algorithms=algorithms, air={"n0_dbm_per_hz": -90.0}, power={"omega": 5.0})
+    simulate.run(quieter, seeds=1)
+    assert engine._program.cache_info().currsize == 1
+    simulate.run(small(algorithms=algorithms), seeds=3)  # one shape for all its seeds
+    programs = engine._program.cache_info().currsize
+    assert programs <= 2
+
+
+def test_a_program_is_traced_once(monkeypatch):
+    traced = []
+    original = engine.Program._run_events
+
+    def counting(self, *arguments):
+        traced.append(self)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(engine.Program, "_run_events", counting)
+    engine._program.cache_clear()
+    simulate.run(small(algorithms=[{"name": "paota"}]), seeds=3, events_a_call=4)
+    assert len(traced) == 1
+
+
+def test_nobody_ready_keeps_the_model_exactly():
+    table = small(
+        rounds=5,
+        timing={"period_s": 4.0, "low_s": 10.0, "high_s": 10.5},
+        air={"n0_dbm_per_hz": 0.0},
+        algorithms=[{"name": "paota"}],
+    )
+    result = simulate.run(table)
+    metrics = result.trajectories[0].metrics
+    assert metrics["ready"].tolist() == [0, 0, 0, 8, 0, 0]
+    losses = metrics["train_loss"]
+    assert losses[0] == losses[1] == losses[2]
+    assert losses[3] != losses[2]
+    assert losses[3] == losses[4] == losses[5]
+    assert np.isnan(metrics["noise_std"][[1, 2, 4, 5]]).all()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": {"dataset": "synthetic", "devices": 1, "sizes": [30]}},
+        {"training": {"local_steps": 1, "batch_size": 1}},
+        {"rounds": 1},
+        {"data": {"dataset": "synthetic", "devices": 5, "sizes": [20], "classes_per_device": 1}},
+        {"model": {"name": "softmax"}},
+        {"model": {"name": "cnn", "channels": [2], "dense": 4}, "rounds": 2},
+        {"timing": {"latency": "lognormal"}},
+        {"data": {"dataset": "synthetic", "devices": 6, "partition": "dirichlet"}},
+        {"data": {"dataset": "synthetic", "devices": 6, "partition": "iid"}},
+        {"data": {"dataset": "synthetic", "devices": 6, "partition": "shards"}},
+        {"power": {"cap": "physical"}},
+        {"power": {"method": "uniform"}},
+        {"power": {"method": "staleness"}},
+        {"power": {"method": "similarity"}},
+        {"evaluation": {"every": 5, "train_loss": "batches"}},
+        {"rounds": 0, "duration_s": 40.0},
+    ],
+    ids=str,
+)
+def test_corner_settings_run(changes):
+    changed = small(**changes)
+    if changed["rounds"] == 0:
+        del changed["rounds"]
+    result = simulate.run(changed)
+    for t in result.trajectories:
+        assert t.diverged_round is None
+        assert np.isfinite(t.model).all()
+        accuracy = t.metrics["test_accuracy"]
+        assert np.isfinite(accuracy[[0, -1]]).all()
+        weights = t.devices["weight"]
+        per_round = np.bincount(t.devices["round"], weights)[np.unique(t.devices["round"])]
+        np.testing.assert_allclose(per_round, 1.0, rtol=1e-5)
+
+
+def test_it_learns():
+    result = simulate.run(Experiment.preset("quick").override({"rounds": 40}))
+    for t in result.trajectories:
+        assert t.metrics["train_loss"][-1] < 0.7 * t.metrics["train_loss"][0]
+
+
+def test_users_own_model():
+    import jax
+    import jax.numpy as jnp
+
+    def init(key, input_shape, num_classes):
+        return jax.random.normal(key, (int(np.prod(input_shape)), num_classes)) * 0.01
+
+    def apply(params, x):
+        return x.reshape(len(x), -1) @ params + jnp.zeros(())
+
+    result = simulate.run(small(model={"name": FunctionModel(init=init, apply=apply)}, rounds=40))
+    assert result.trajectories[0].metrics["train_loss"][-1] < result.trajectories[0].metrics["train_loss"][0]
+
+
+def test_divergence_is_told_and_the_others_go_on():
+    algorithms = [
+        {"name": "paota", "label": "wild", "training": {"learning_rate": 1e12}},
+        {"name": "paota"},
+    ]
+    result = simulate.run(small(algorithms=algorithms))
+    wild, calm = result.trajectories
+    assert wild.diverged_round is not None
+    assert calm.diverged_round is None
+    assert len(calm.metrics["round"]) == 13
+    assert result.summary["algorithms"]["wild"]["diverged"] == [{"seed": 0, "round": wild.diverged_round}]
+
+
+def test_physical_cap_keeps_the_budget_and_the_papers_does_not():
+    algorithms = [
+        {"name": "paota"},
+        {"name": "paota", "label": "physical", "power": {"cap": "physical"}},
+        {"name": "cotaf"},
+        {"name": "cotaf", "label": "cotaf-fading", "fading": True},
+    ]
+    result = simulate.run(small(algorithms=algorithms))
+    assert result.array("paota", "over_budget")[0, -1] > 0
+    for label in ("physical", "cotaf", "cotaf-fading"):
+        assert (result.array(label, "over_budget")[0, 1:] == 0).all()
+        assert result.array(label, "transmit_w_max")[0, 1:].max() <= 15.0 * (1 + 1e-5)
+
+
+def test_noise_std_is_what_the_formula_says():
+    result = simulate.run(small(algorithms=[{"name": "paota"}], air={"n0_dbm_per_hz": -74.0}))
+    metrics = result.trajectories[0].metrics
+    sigma2 = 20e6 * 10 ** ((-74 - 30) / 10)
+    some = metrics["ready"] > 0
+    np.testing.assert_allclose(metrics["noise_std"][some], np.sqrt(sigma2 / 2) / metrics["power_sum"][some], rtol=1e-5)
