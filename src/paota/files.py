@@ -8,7 +8,6 @@ import io
 import json
 import math
 import os
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -96,16 +95,14 @@ def read_csv(path: Path, types: Mapping[str, type]) -> Columns:
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     with atomic(path) as stream:
-        np.savez_compressed(stream, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+        np.savez(stream, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """No pickles: an object array is refused by NumPy."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise UserError(f"'{path}' is not an array file that paota wrote ({error})") from None
+    """Plain numeric arrays only, checked before memory is taken: no pickles, no bombs."""
+    from .data.npz import read_arrays
+
+    return read_arrays(path)
 
 
 def to_toml(table: Mapping[str, Any]) -> str:

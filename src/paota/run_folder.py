@@ -7,6 +7,7 @@ written, `run.json` last, and only then are the other two removed: a folder with
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,12 +75,19 @@ def read_unfinished(folder: Path) -> int:
 
 def finish_folder(result: Result, path: Path) -> None:
     write_folder(result, path)
+    remove_leftovers(path)
+
+
+def remove_leftovers(path: Path) -> None:
+    """What was needed only to go on; harmless to repeat, should the first time have been cut short."""
+    shutil.rmtree(path / CHECKPOINTS, ignore_errors=True)
     (path / UNFINISHED).unlink(missing_ok=True)
-    checkpoints = path / CHECKPOINTS
-    if checkpoints.is_dir():
-        for file in checkpoints.iterdir():
-            file.unlink()
-        checkpoints.rmdir()
+    for part in path.glob(".*.part"):  # of a write that was killed
+        part.unlink(missing_ok=True)
+
+
+def is_finished(path: Path) -> bool:
+    return (path / "run.json").is_file()
 
 
 def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
@@ -98,7 +106,7 @@ def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
 def load(folder: str | Path) -> Result:
     """Read a run folder back."""
     path = Path(folder)
-    if not (path / "run.json").is_file():
+    if not is_finished(path):
         raise UserError(f"'{folder}' is not a finished run folder (no run.json in it)")
     info = files.read_json(path / "run.json")
     try:

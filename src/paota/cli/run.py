@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Interrupted, UserError
 from ..experiment import Experiment, as_experiment, read_preset
 from ..files import jsonable
-from ..run_folder import CHECKPOINTS, begin_folder, finish_folder, read_unfinished, refuse_used_folder
+from ..run_folder import (
+    CHECKPOINTS,
+    begin_folder,
+    finish_folder,
+    is_finished,
+    load,
+    read_unfinished,
+    refuse_used_folder,
+    remove_leftovers,
+)
 
 if TYPE_CHECKING:
     from ..results import Result
@@ -47,6 +56,9 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.resume:
+        if is_finished(Path(args.resume)):  # nothing to do, and a script that resumes until done is served
+            remove_leftovers(Path(args.resume))
+            return _show(load(args.resume), Path(args.resume), args)
         folder, experiment, seeds = _unfinished(args)
     else:
         folder, experiment, seeds = None, _experiment(args), args.seeds
@@ -87,8 +99,6 @@ def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, int]:
     if args.experiment or args.preset or args.changes or args.out:
         raise UserError("--resume goes on with a run as it was: give it without a file, --preset, --set or --out")
     folder = Path(args.resume)
-    if (folder / "run.json").is_file():
-        raise UserError(f"'{folder}' is finished already: see its report.html, or render it again with 'paota report'")
     seeds = read_unfinished(folder)
     return folder, Experiment.from_file(folder / "experiment.toml"), seeds
 

@@ -10,6 +10,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,27 +49,33 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 
 def load_npz(path: Path) -> Dataset:
     """The dataset of an `.npz` with x_train, y_train, x_test and y_test."""
+    return Dataset.from_arrays(name=path.name, **read_arrays(path, KEYS))
+
+
+def read_arrays(path: Path, keys: Sequence[str] | None = None) -> dict[str, npt.NDArray[Any]]:
+    """The arrays named `keys` of an `.npz`, or all of them."""
     file, file_bytes = open_regular(path)
     with file:
         try:
             with zipfile.ZipFile(file) as archive:
-                arrays = _read_members(archive, path, file_bytes=file_bytes)
+                return _read_members(archive, path, keys, file_bytes=file_bytes)
         except _DAMAGE as error:
             raise UserError(f"{path}: cannot be read as .npz ({reason(error)})") from None
-    return Dataset.from_arrays(name=path.name, **arrays)
 
 
-def _read_members(archive: zipfile.ZipFile, path: Path, *, file_bytes: int) -> dict[str, npt.NDArray[Any]]:
+def _read_members(
+    archive: zipfile.ZipFile, path: Path, keys: Sequence[str] | None, *, file_bytes: int
+) -> dict[str, npt.NDArray[Any]]:
     members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-    missing = [key for key in KEYS if key not in members]
+    missing = [key for key in keys or () if key not in members]
     if missing:
         found = ", ".join(sorted(members)) or "nothing"
         raise UserError(f"{path}: lacks {', '.join(missing)} (it holds {short(found)})")
-    chosen = {key: members[key] for key in KEYS}
+    chosen = members if keys is None else {key: members[key] for key in keys}
     for key, info in chosen.items():
         _check_member(f"{path}: {key}", info, file_bytes=file_bytes)
-    # The four together, too: each might be just below the limit.
-    check_claim(f"{path}: the four arrays", claimed_bytes=sum(info.file_size for info in chosen.values()))
+    # All together, too: each might be just below the limit.
+    check_claim(f"{path}: all arrays together", claimed_bytes=sum(info.file_size for info in chosen.values()))
     return {key: _read_member(archive, info, f"{path}: {key}") for key, info in chosen.items()}
 
 

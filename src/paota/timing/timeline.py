@@ -42,6 +42,7 @@ class Timeline:
     training: NDArray[np.int64]
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
+    lost: NDArray[np.int64] | None = None  # updates an event lost to faults or held back, [E]
 
     @classmethod
     def build(cls, events: Iterable[tuple[float, Participants]]) -> Timeline:

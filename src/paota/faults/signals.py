@@ -1,0 +1,75 @@
+"""Faults and guards inside the compiled program: what devices send, and what the channel does to it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..air.uplink import Uplink
+from ..rng import Purpose, draw_key
+from ..units import db_to_ratio
+from .settings import Faults, Guards
+
+CORRUPTED, DEEP_FADE, CSI_OUTAGE = range(4, 7)
+
+
+class Checked(NamedTuple):
+    """The devices' work after faults and guards, [n, d], and who may still transmit."""
+
+    local_model: jax.Array
+    update: jax.Array
+    ready: jax.Array
+
+
+def corrupt_and_guard(
+    faults: Faults, guards: Guards, seed: jax.Array, device: jax.Array, work: Checked
+) -> Checked:
+    """First the fault, then the guard: a device checks what it is about to send."""
+    if faults.corrupted is not None:
+        bad = _happens(seed, CORRUPTED, faults.corrupted, device)[:, None]
+        wrong = {"nan": jnp.nan, "sign-flip": -1.0, "scale": faults.scale}[faults.corruption] * work.update
+        start = work.local_model - work.update
+        work = work._replace(
+            update=jnp.where(bad, wrong, work.update), local_model=jnp.where(bad, start + wrong, work.local_model)
+        )
+    if guards.max_update_norm is not None:
+        norm = jnp.linalg.norm(work.update, axis=1, keepdims=True)
+        long = norm > guards.max_update_norm
+        shorter = work.update * jnp.where(long, guards.max_update_norm / jnp.where(long, norm, 1.0), 1.0)
+        work = work._replace(
+            update=jnp.where(long, shorter, work.update),
+            local_model=jnp.where(long, work.local_model - work.update + shorter, work.local_model),
+        )
+    if guards.reject_non_finite:
+        fine = jnp.isfinite(work.local_model).all(axis=1)
+        # Zeros instead of NaN: a silent device has weight 0, and 0 * NaN would still be NaN.
+        work = Checked(
+            jnp.where(fine[:, None], work.local_model, 0.0), jnp.where(fine[:, None], work.update, 0.0), work.ready & fine
+        )
+    return work
+
+
+def disturb(faults: Faults, seed: jax.Array, round: jax.Array, device: jax.Array, uplink: Uplink) -> Uplink:
+    """Deep fades weaken the true channel, known to all; in a CSI outage the device believes in a channel of its own."""
+    if faults.deep_fades is not None:
+        deep = _happens(seed, DEEP_FADE, faults.deep_fades, device, round)
+        factor = jnp.where(deep, jnp.sqrt(db_to_ratio(-faults.fade_db)), 1.0)
+        actual = uplink.actual_channel
+        uplink = uplink._replace(
+            channel=uplink.channel * factor, actual_channel=None if actual is None else actual * factor
+        )
+    if faults.csi_outage is not None:
+        out = _happens(seed, CSI_OUTAGE, faults.csi_outage, device, round)
+        parts = jax.vmap(lambda k: jax.random.normal(draw_key(seed, Purpose.FAULT, CSI_OUTAGE, round, k, 1), (2,)))(device)
+        imagined = jnp.sqrt(uplink.mean_gain / 2) * jax.lax.complex(parts[:, 0], parts[:, 1])
+        actual = uplink.channel if uplink.actual_channel is None else uplink.actual_channel
+        uplink = uplink._replace(channel=jnp.where(out, imagined, uplink.channel), actual_channel=actual)
+    return uplink
+
+
+def _happens(seed: jax.Array, kind: int, probability: jax.Array | float, device: jax.Array, *counters: jax.Array) -> jax.Array:
+    """[n] of bool; without further counters it is for life."""
+    draws = jax.vmap(lambda k: jax.random.uniform(draw_key(seed, Purpose.FAULT, kind, *counters, k)))(device)
+    return draws < probability

@@ -1,0 +1,103 @@
+"""Faults that decide who takes part when: slower latencies, and entries of the timeline that are lost or staler."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..rng import Purpose, host_rng
+from ..timing.latency import Latencies
+from ..timing.timeline import Timeline
+from .settings import Faults, Guards
+
+STRAGGLER, STUCK, DROPOUT, BROADCAST = range(4)
+
+
+class FaultyLatencies(Latencies):
+    """Latencies with stragglers, and with the time that the server loses on devices that vanish or hang."""
+
+    def __init__(self, healthy: Latencies, faults: Faults) -> None:
+        super().__init__(healthy.model, devices=healthy.devices, seed=healthy.seed)
+        self.healthy, self.faults = healthy, faults
+
+    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64]) -> NDArray[np.float64]:
+        seconds = self.healthy(device, training)
+        seconds = np.where(self.stragglers[device], seconds * self.faults.slow_factor, seconds)
+        seconds = np.where(self.dropped(device, training), seconds + self.faults.away_s, seconds)
+        return np.where(self.hangs(device, training), self.faults.give_up_s, seconds)
+
+    @cached_property
+    def stragglers(self) -> NDArray[np.bool_]:
+        return self._for_life(self.faults.stragglers, STRAGGLER)
+
+    @cached_property
+    def stuck(self) -> NDArray[np.bool_]:
+        return self._for_life(self.faults.stuck, STUCK)
+
+    def hangs(self, device: NDArray[np.int64], training: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return self.stuck[device] & (training >= self.faults.stuck_after)
+
+    def dropped(self, device: NDArray[np.int64], training: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return self._each_time(self.faults.dropout, DROPOUT, device, training)
+
+    def misses_broadcast(self, device: NDArray[np.int64], training: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the model for this training never arrived; the first one always does."""
+        return self._each_time(self.faults.lost_broadcasts, BROADCAST, device, training) & (training > 0)
+
+    def _for_life(self, share: float | None, kind: int) -> NDArray[np.bool_]:
+        chosen = np.zeros(self.devices, bool)
+        rank = host_rng(self.seed, Purpose.FAULT, kind).permutation(self.devices)
+        chosen[rank[: round((share or 0.0) * self.devices)]] = True
+        return chosen
+
+    def _each_time(
+        self, probability: float | None, kind: int, device: NDArray[np.int64], training: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        happens = np.zeros(len(device), bool)
+        if probability is None:
+            return happens
+        for number in np.unique(training):
+            draws = host_rng(self.seed, Purpose.FAULT, kind, int(number)).random(self.devices)
+            where = training == number
+            happens[where] = draws[device[where]] < probability
+        return happens
+
+
+def suffer(timeline: Timeline, latencies: Latencies, guards: Guards) -> Timeline:
+    """The timeline as it really goes: some broadcasts missed, some updates lost, some too stale to be sent.
+
+    An event that loses all its devices stays: it is one with nobody ready.
+    """
+    if isinstance(latencies, FaultyLatencies):
+        timeline = _miss_broadcasts(timeline, latencies)
+        lost = latencies.dropped(timeline.device, timeline.training) | latencies.hangs(timeline.device, timeline.training)
+        timeline = _keep(timeline, ~lost)
+    if guards.max_staleness is not None:
+        timeline = _keep(timeline, timeline.staleness <= guards.max_staleness)
+    return timeline
+
+
+def _miss_broadcasts(timeline: Timeline, latencies: FaultyLatencies) -> Timeline:
+    """A device that misses a broadcast starts from the version of its training before, which may be missed in turn."""
+    missed = latencies.misses_broadcast(timeline.device, timeline.training)
+    order = np.lexsort((timeline.training, timeline.device))
+    version = timeline.version[order]
+    # Position of the newest training, at or before each, whose broadcast arrived; a device's first one always does.
+    arrived = np.where(~missed[order] | (timeline.training[order] == 0), np.arange(len(order)), 0)
+    version = version[np.maximum.accumulate(arrived)] if len(order) else version
+    changed = np.empty_like(version)
+    changed[order] = version
+    return dataclasses.replace(timeline, version=changed)
+
+
+def _keep(timeline: Timeline, kept: NDArray[np.bool_]) -> Timeline:
+    counts = np.bincount(timeline.event[kept], minlength=len(timeline))
+    lost = timeline.ready - counts + (0 if timeline.lost is None else timeline.lost)
+    columns = {
+        name: getattr(timeline, name)[kept] for name in ("device", "version", "training", "start_s", "finish_s")
+    }
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return dataclasses.replace(timeline, offsets=offsets, lost=lost, **columns)

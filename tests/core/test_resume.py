@@ -1,0 +1,241 @@
+"""Nothing lost: a run that is killed at any moment and resumed ends with the same bytes as one that was not."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paota import files, simulate
+from paota.checkpoint import Checkpoints, Saved, differences
+from paota.cli import main
+from paota.errors import Interrupted, UserError
+from paota.experiment import Experiment
+
+TABLE = {
+    "rounds": 24,
+    "data": {"dataset": "synthetic", "devices": 8, "sizes": [30, 60]},
+    "training": {"local_steps": 2, "batch_size": 8},
+    "timing": {"period_s": 6.0},  # stalenesses up to 2: the ring buffer matters
+    "algorithms": [{"name": "paota"}, {"name": "local-sgd"}],
+}
+
+
+def plan():
+    return simulate.plan(Experiment.from_dict(TABLE), seeds=2)
+
+
+def outcome(result):
+    return [(t.label, t.seed, t.model.tobytes(), {k: v.tobytes() for k, v in t.metrics.items()}) for t in result.trajectories]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+    return outcome(simulate.execute(plan(), events_a_call=4))
+
+
+def test_interrupted_and_resumed_after_every_call(tmp_path, uninterrupted):
+    """The hardest case: it gets one engine call further each time."""
+    prepared = plan()
+    calls = 0
+    while True:
+        checkpoints = Checkpoints(tmp_path / "c", simulate.identity(prepared))
+        try:
+            result = simulate.execute(prepared, events_a_call=4, checkpoints=checkpoints, stop=lambda: True)
+            break
+        except Interrupted:
+            calls += 1
+    assert calls == 4 * 6
+    assert outcome(result) == uninterrupted
+
+
+def test_the_cut_may_fall_anywhere(tmp_path, uninterrupted):
+    """Different chunk sizes before and after the cut."""
+    prepared = plan()
+    checkpoints = Checkpoints(tmp_path / "c", simulate.identity(prepared))
+    with pytest.raises(Interrupted):
+        simulate.execute(prepared, events_a_call=7, checkpoints=checkpoints, stop=lambda: True)
+    assert outcome(simulate.execute(prepared, events_a_call=4, checkpoints=checkpoints)) == uninterrupted
+
+
+@pytest.fixture
+def saved(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "c", {"paota": "1", "experiment": {"timing": {"period_s": 8.0}}})
+    checkpoints.save(0, Saved([np.arange(6.0)], {"finite": np.ones(3, bool)}, 3, 1.5))
+    return checkpoints
+
+
+def test_what_is_saved_comes_back(saved):
+    back = saved.load(0)
+    assert back.state[0].tolist() == list(range(6))
+    assert (back.done, back.compute_s) == (3, 1.5)
+    assert back.log["finite"].all()
+    assert saved.load(1) is None
+
+
+@pytest.mark.parametrize(
+    ("identity", "says"),
+    [
+        ({"paota": "2", "experiment": {"timing": {"period_s": 8.0}}}, "paota was 1 and is 2"),
+        ({"paota": "1", "experiment": {"timing": {"period_s": 6.0}}}, "experiment.timing.period_s was 8.0 and is 6.0"),
+    ],
+)
+def test_another_run_is_refused_with_what_differs(saved, identity, says):
+    with pytest.raises(UserError, match=says):
+        Checkpoints(saved.folder, identity).load(0)
+
+
+def test_every_damage_is_noticed(saved):
+    """Truncated anywhere, or one byte changed anywhere: refused in a sentence, or (in zip padding) harmless."""
+    file = saved.folder / "0.npz"
+    whole = file.read_bytes()
+    reference = saved.load(0)
+    rng = random.Random(1)
+    for cut in [0, 1, 10, len(whole) // 2, len(whole) - 1]:
+        file.write_bytes(whole[:cut])
+        with pytest.raises(UserError, match=r"0\.npz"):
+            saved.load(0)
+    for _ in range(300):
+        at = rng.randrange(len(whole))
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1 :])
+        try:
+            again = saved.load(0)
+        except UserError as error:
+            assert "0.npz" in str(error)
+        else:
+            assert again.state[0].tobytes() == reference.state[0].tobytes()
+            assert again.done == reference.done
+    file.write_bytes(whole)
+    file.rename(saved.folder / "1.npz")
+    with pytest.raises(UserError, match="another unit"):
+        saved.load(1)
+
+
+def test_a_foreign_file_is_refused(saved):
+    np.savez(saved.folder / "0.npz", x=np.arange(3))
+    with pytest.raises(UserError, match="not a checkpoint"):
+        saved.load(0)
+
+
+def test_differences():
+    assert list(differences({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]})) == [("a[1].b", 2, 3)]
+    assert list(differences({"a": 1}, {"a": 1, "b": 2})) == [("b", "absent", 2)]
+
+
+FLAGS = [
+    "--set", "rounds=40", "--set", "data.dataset=synthetic", "--set", "data.devices=8", "--set", "data.sizes=[30]",
+    "--set", "timing.period_s=6", "--seeds", "2", "--quiet", "--checkpoint-every", "0",
+]  # fmt: skip
+
+
+def start(*arguments, cwd):
+    return subprocess.Popen(
+        [sys.executable, "-m", "paota", "run", *arguments],
+        cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def kill_until_done(folder: Path, kills: int, seed: int) -> int:
+    """Kill with SIGKILL at random moments, resume, and so on; returns how many kills hit a running process.
+
+    Each strike waits for the next checkpoint, so that there is progress between two of them, and then for a random
+    moment: during the computation, the next write, or the writing of the results.
+    """
+    rng = random.Random(seed)
+    hits = 0
+    while True:
+        resume = (folder / "unfinished.json").exists() or (folder / "run.json").exists()
+        arguments = ["--resume", str(folder), "--quiet", "--checkpoint-every", "0"] if resume else [*FLAGS, "--out", str(folder)]
+        process = start(*arguments, cwd=folder.parent)
+        if hits < kills:
+            deadline = time.monotonic() + 120
+            before = _stamp(folder)
+            while process.poll() is None and _stamp(folder) == before and time.monotonic() < deadline:
+                time.sleep(0.001)
+            time.sleep(rng.random() ** 3 * 0.5)
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                hits += 1
+        output, _ = process.communicate(timeout=300)
+        if process.returncode == 0:
+            return hits
+        assert process.returncode == -signal.SIGKILL, output
+
+
+def _stamp(folder: Path) -> object:
+    checkpoints = folder / "checkpoints"
+    try:
+        return sorted((p.name, p.stat().st_mtime_ns) for p in checkpoints.iterdir())
+    except OSError:
+        return None
+
+
+def assert_same_results(one: Path, other: Path) -> None:
+    for name in ("metrics.csv", "models.npz", "devices.npz", "experiment.toml"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    left = {p.name for p in other.iterdir()}
+    assert left == {p.name for p in one.iterdir()}
+
+
+@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(tmp_path, kills):
+    assert start(*FLAGS, "--out", "whole", cwd=tmp_path).wait() == 0
+    assert kill_until_done(tmp_path / "killed", kills, seed=kills) == kills
+    assert_same_results(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    process = start(*FLAGS, "--out", "mine", cwd=tmp_path)
+    while not (tmp_path / "mine" / "checkpoints").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert "paota run --resume mine" in output
+    assert start("--resume", "mine", "--quiet", cwd=tmp_path).wait() == 0
+    assert (tmp_path / "mine" / "report.html").exists()
+    assert not (tmp_path / "mine" / "checkpoints").exists()
+    assert main(["run", "--resume", str(tmp_path / "mine")]) == 0  # finished already: shows it again
+
+
+def test_an_edited_experiment_is_refused(tmp_path, capsys):
+    prepared = plan()
+    from paota.run_folder import begin_folder
+
+    folder = begin_folder(tmp_path / "mine", prepared)
+    checkpoints = Checkpoints(folder / "checkpoints", simulate.identity(prepared))
+    with pytest.raises(Interrupted):
+        simulate.execute(prepared, checkpoints=checkpoints, stop=lambda: True)
+    table = prepared.experiment.to_dict()
+    table["timing"]["period_s"] = 7.0
+    files.write_text(folder / "experiment.toml", files.to_toml(table))
+    assert main(["run", "--resume", str(folder)]) == 2
+    assert "experiment.timing.period_s was 6.0 and is 7.0" in capsys.readouterr().err
+    assert (folder / "checkpoints" / "0.npz").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs a POSIX system")
+def test_a_full_disk_is_a_sentence_and_earlier_results_stay(tmp_path):
+    """The size limit of a file stands in for the full disk: writing beyond it fails in the same way, with an OSError."""
+    script = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); from paota.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "run", *FLAGS, "--out", "mine"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "cannot write" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert start("--resume", "mine", "--quiet", cwd=tmp_path).wait() == 0  # with room again, nothing is lost
+
+
+def test_output_that_cannot_be_made(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["run", *FLAGS, "--out", str(tmp_path / "file" / "inside")]) == 2
+    assert "cannot" in capsys.readouterr().err
