@@ -131,7 +131,7 @@ def _is_table_list(value: Any) -> bool:
 
 def _toml_key(key: str) -> str:
     bare = key.replace("-", "").replace("_", "").isalnum() and key.isascii()
-    return key if bare else json.dumps(key)
+    return key if bare else _toml_text(key)
 
 
 def _toml_value(value: Any) -> str:
@@ -141,5 +141,10 @@ def _toml_value(value: Any) -> str:
         return repr(value)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
-    # JSON's escapes are TOML's, except that TOML wants DEL and lone surrogates handled by \u as well.
-    return json.dumps(str(value)).replace("\x7f", "\\u007f")
+    return _toml_text(str(value))
+
+
+def _toml_text(text: str) -> str:
+    """JSON's escapes are TOML's, but TOML has no surrogates and wants DEL escaped."""
+    clean = text.encode("utf-8", "replace").decode("utf-8")
+    return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -140,6 +140,12 @@ def start(*arguments, cwd):
     )  # fmt: skip
 
 
+def complete(*arguments, cwd):
+    process = start(*arguments, cwd=cwd)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+
+
 def kill_until_done(folder: Path, kills: int, seed: int) -> int:
     """Kill with SIGKILL at random moments, resume, and so on; returns how many kills hit a running process.
 
@@ -184,7 +190,7 @@ def assert_same_results(one: Path, other: Path) -> None:
 
 @pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path, kills):
-    assert start(*FLAGS, "--out", "whole", cwd=tmp_path).wait() == 0
+    complete(*FLAGS, "--out", "whole", cwd=tmp_path)
     assert kill_until_done(tmp_path / "killed", kills, seed=kills) == kills
     assert_same_results(tmp_path / "whole", tmp_path / "killed")
 
@@ -197,7 +203,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 130, output
     assert "paota run --resume mine" in output
-    assert start("--resume", "mine", "--quiet", cwd=tmp_path).wait() == 0
+    complete("--resume", "mine", "--quiet", cwd=tmp_path)
     assert (tmp_path / "mine" / "report.html").exists()
     assert not (tmp_path / "mine" / "checkpoints").exists()
     assert main(["run", "--resume", str(tmp_path / "mine")]) == 0  # finished already: shows it again
@@ -232,7 +238,7 @@ def test_a_full_disk_is_a_sentence_and_earlier_results_stay(tmp_path):
     assert done.returncode == 2, done.stderr
     assert "cannot write" in done.stderr
     assert "Traceback" not in done.stderr
-    assert start("--resume", "mine", "--quiet", cwd=tmp_path).wait() == 0  # with room again, nothing is lost
+    complete("--resume", "mine", "--quiet", cwd=tmp_path)  # with room again, nothing is lost
 
 
 def test_output_that_cannot_be_made(tmp_path, capsys):

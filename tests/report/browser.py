@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,6 +27,14 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
+# Chromium reads its commands from descriptor 3 and answers on 4.
+LAUNCHER = """
+import fcntl, os, sys
+commands, answers = (fcntl.fcntl(int(pipe), fcntl.F_DUPFD, 10) for pipe in sys.argv[1:3])
+os.dup2(commands, 3)
+os.dup2(answers, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 # Generous: only a page that hangs meets it.
 PATIENCE_S = 60.0
 
@@ -41,10 +50,10 @@ class Browser:
         self._profile = tempfile.TemporaryDirectory(prefix="report-browser-", ignore_cleanup_errors=True)
         to_browser, self._out = os.pipe()
         self._in, from_browser = os.pipe()
-        # Chromium reads its commands from descriptor 3 and answers on 4.
-        script = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'
+        pipes = [str(to_browser), str(from_browser)]
+        chromium = [executable, *FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"]
         self._process = subprocess.Popen(
-            ["sh", "-c", script, executable, *FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"],
+            [sys.executable, "-c", LAUNCHER, *pipes, *chromium],
             pass_fds=(to_browser, from_browser),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -57,12 +66,16 @@ class Browser:
         self._session: str | None = None
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.send(f"{domain}.enable")
 
     def __enter__(self) -> Browser:
+        try:
+            target = self.send("Target.createTarget", url="about:blank")["targetId"]
+            self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Network", "Log"):
+                self.send(f"{domain}.enable")
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
@@ -94,9 +107,7 @@ class Browser:
                 return result
             self._notice(answer)
 
-    def open(
-        self, path: Path, fragment: str = "", *, width: int = 1280, height: int = 900, dark: bool = False
-    ) -> None:
+    def open(self, path: Path, fragment: str = "", *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Load the file in a window of this size and wait until its figures are drawn."""
         self.complaints.clear()
         self.requests.clear()
@@ -128,6 +139,17 @@ class Browser:
         shared = {"key": key, "code": code or key, "windowsVirtualKeyCode": numbers[key]}
         self.send("Input.dispatchKeyEvent", type="keyDown", text=text, **shared)
         self.send("Input.dispatchKeyEvent", type="keyUp", **shared)
+
+    def point_at(self, selector: str) -> None:
+        """Move the mouse to the middle of an element."""
+        x, y = self.run(
+            f"(() => {{ const element = document.querySelector({json.dumps(selector)});"
+            " element.scrollIntoView({block: 'center', behavior: 'instant'});"
+            " const box = element.getBoundingClientRect();"
+            " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+        for step in (3, 0):
+            self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x - step, y=y - step)
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

@@ -1,41 +1,19 @@
-"""Runs made by hand for the report: the timelines are real ones, the learning curves follow a formula."""
+"""Runs for the report, made by hand: real `Result`s with real timelines, but learning curves that follow a formula."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-TARGETS = (0.5, 0.6, 0.7, 0.8)
+from paota.experiment import Experiment
+from paota.results import Result, Trajectory
+
 AIR = ("power_sum", "weight_square_sum", "noise_std", "transmit_w_mean", "transmit_w_max", "over_budget")
 CEILING = {"paota": 0.84, "local-sgd": 0.86, "cotaf": 0.83}
 SPEED = {"paota": 14.0, "local-sgd": 9.0, "cotaf": 10.0}
 
-
-@dataclass(frozen=True)
-class FakeExperiment:
-    name: str
-    settings: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.settings
-
-
-@dataclass
-class FakeResult:
-    experiment: FakeExperiment
-    metrics: dict[str, np.ndarray]
-    devices: dict[str, np.ndarray]
-    summary: dict[str, Any]
-    info: dict[str, Any] = field(
-        default_factory=lambda: {
-            "created": "2025-01-31T12:00:00",
-            "paota": "0.1.0",
-            "versions": {"jax": "0.10.2", "numpy": "2.0.0"},
-            "machine": {"cores": 2, "memory_gb": 8},
-        }
-    )
+Event = tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # time, devices, versions, starts, finishes
 
 
 def make_result(
@@ -48,35 +26,79 @@ def make_result(
     period_s: float = 8.0,
     speed: float = 1.0,
     diverged: tuple[str, ...] = (),
-    targets: tuple[float, ...] = TARGETS,
+    targets: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8),
     records: bool = True,
     evaluate_every: int = 1,
-) -> FakeResult:
-    """Labels that contain `sgd` have no air; labels other than paota's are synchronous."""
-    metrics: dict[str, list[Any]] = {}
-    rows: dict[str, list[Any]] = {}
-    for label in labels:
-        for seed in range(seeds):
-            rng = np.random.default_rng([seed, len(label)])
-            timeline = _periodic if "paota" in label else _synchronous
-            events = timeline(rng, rounds, devices, period_s)
-            _add_rows(metrics, rows, label, seed, rng, events, speed, label in diverged, evaluate_every)
-    columns = {key: np.array(values) for key, values in metrics.items()}
-    records_ = {key: np.array(values) for key, values in rows.items()} if records else {}
-    settings = {
+    spending: bool = False,
+) -> Result:
+    """A label's algorithm is the one it names (else paota): local-sgd has no air, only paota is periodic."""
+    kinds = {label: next((kind for kind in CEILING if kind in label), "paota") for label in labels}
+    table = {
         "name": name,
         "rounds": rounds,
         "targets": list(targets),
-        "data": {"dataset": "mnist", "devices": devices, "sizes": [300, 600]},
-        "timing": {"latency": "uniform", "low_s": 5.0, "high_s": 15.0, "period_s": period_s},
-        "power": {"max_power_w": 15.0, "cap": "paper"},
-        "algorithms": [{"name": label, "payload": None} for label in labels],
+        "data": {"devices": devices},
+        "timing": {"period_s": period_s},
+        "algorithms": [{"name": kind, "label": label} for label, kind in kinds.items()],
     }
-    summary = summarise(name, columns, targets, diverged)
-    return FakeResult(FakeExperiment(name, settings), columns, records_, summary)
+    trajectories = []
+    for label, kind in kinds.items():
+        for seed in range(seeds):
+            rng = np.random.default_rng([seed, len(label)])
+            timeline = _periodic if kind == "paota" else _synchronous
+            events = timeline(rng, rounds, devices, period_s)
+            broken_from = rounds // 2 + 1 if label in diverged and seed == 0 else None
+            metrics, rows = _tables(rng, kind, events, speed, broken_from, evaluate_every)
+            if spending:
+                metrics["energy_j"] = np.where(metrics["round"] > 0, 2.0 * metrics["ready"], np.nan)
+            trajectories.append(
+                Trajectory(
+                    label=label,
+                    algorithm=kind,
+                    seed=seed,
+                    metrics=metrics,
+                    devices=rows if records else {key: column[:0] for key, column in rows.items()},
+                    model=np.zeros(3),
+                    diverged_round=broken_from,
+                    compute_s=1.0,
+                )
+            )
+    info = {"paota": "0.1.0", "jax": "0.10.2", "started": "2025-01-31T12:00:00"}
+    return Result(experiment=Experiment.from_dict(table), trajectories=trajectories, info=info)
 
 
-Event = tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # time, ids, versions, starts, finishes
+def by_hand(
+    runs: dict[str, list[list[tuple[float, float]]]], *, name: str = "run", targets: tuple[float, ...] = (0.5, 0.8)
+) -> Result:
+    """{label: [[(time_s, accuracy), ...] for each seed]}: for tests whose answer is worked out on paper."""
+    trajectories = []
+    for label, seeds in runs.items():
+        for seed, points in enumerate(seeds):
+            times_s, accuracies = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+            metrics = {
+                "round": np.arange(len(points)),
+                "time_s": times_s,
+                "ready": np.ones(len(points), dtype=int),
+                "test_accuracy": accuracies,
+                "test_loss": 1 - accuracies,
+                "train_loss": 1 - accuracies,
+            }
+            trajectories.append(
+                Trajectory(
+                    label=label,
+                    algorithm="paota",
+                    seed=seed,
+                    metrics=metrics,
+                    devices={"round": np.array([], dtype=int)},
+                    model=np.zeros(1),
+                )
+            )
+    table = {
+        "name": name,
+        "targets": list(targets),
+        "algorithms": [{"name": "paota", "label": label} for label in runs],
+    }
+    return Result(experiment=Experiment.from_dict(table), trajectories=trajectories)
 
 
 def _periodic(rng: np.random.Generator, rounds: int, devices: int, period_s: float) -> list[Event]:
@@ -94,7 +116,8 @@ def _periodic(rng: np.random.Generator, rounds: int, devices: int, period_s: flo
 
 def _synchronous(rng: np.random.Generator, rounds: int, devices: int, period_s: float) -> list[Event]:
     del period_s
-    now_s, events = 0.0, []
+    now_s = 0.0
+    events = []
     for round_ in range(rounds):
         ids = np.sort(rng.choice(devices, max(1, round(0.59 * devices)), replace=False))
         finish_s = now_s + rng.uniform(5, 15, len(ids))
@@ -103,102 +126,71 @@ def _synchronous(rng: np.random.Generator, rounds: int, devices: int, period_s: 
     return events
 
 
-def _add_rows(metrics, rows, label, seed, rng, events, speed, diverges, evaluate_every):  # type: ignore[no-untyped-def]
-    kind = next((known for known in CEILING if known in label), "paota")
-    air = "sgd" not in label
-
-    def metric(**values: Any) -> None:
-        for key, value in values.items():
-            metrics.setdefault(key, []).append(value)
-
-    nothing = dict.fromkeys(AIR, np.nan)
-    base = {"label": label, "algorithm": kind, "seed": seed}
-    metric(**base, round=0, time_s=0.0, ready=0, test_accuracy=0.1, test_loss=2.3, train_loss=np.nan,
-           staleness_mean=np.nan, staleness_max=np.nan, **nothing)  # fmt: skip
+def _tables(
+    rng: np.random.Generator,
+    kind: str,
+    events: list[Event],
+    speed: float,
+    broken_from: int | None,
+    evaluate_every: int,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    first = {"round": 0, "time_s": 0.0, "ready": 0, "test_accuracy": 0.1, "test_loss": 2.3, "train_loss": 2.3}
+    metrics: list[dict[str, Any]] = [first | dict.fromkeys(("staleness_mean", "staleness_max", *AIR), np.nan)]
+    records: list[dict[str, np.ndarray]] = []
     tempo = SPEED[kind] / speed * rng.uniform(0.9, 1.1)
-    for position, (time_s, ids, versions, starts_s, finishes_s) in enumerate(events):
-        staleness = position - versions
-        accuracy = CEILING[kind] - 0.74 * np.exp(-(position + 1) / tempo) + rng.normal(0, 0.006)
-        evaluated = (position + 1) % evaluate_every == 0 or position + 1 == len(events)
-        broken = diverges and seed == 0 and position > len(events) // 2
-        power = rng.uniform(10.5, 11.5, len(ids))
-        transmit_w = power**2 * 60 / np.maximum(rng.exponential(1, len(ids)), 1e-3)
-        total = power.sum() if len(ids) else np.nan
-        weight = power / total if air else np.full(len(ids), 1 / max(len(ids), 1))
-        values = nothing
-        if air and len(ids):
-            values = {
-                "power_sum": total,
-                "weight_square_sum": float((weight**2).sum()),
-                "noise_std": np.sqrt(7.96e-14 / 2) / total,
-                "transmit_w_mean": transmit_w.mean(),
-                "transmit_w_max": transmit_w.max(),
-                "over_budget": float((transmit_w > 15).mean()),
-            }
-        metric(
-            **base,
-            round=position + 1,
-            time_s=time_s,
-            ready=len(ids),
-            test_accuracy=np.nan if not evaluated else 0.1 if broken else accuracy,
-            test_loss=np.nan if broken or not evaluated else 2.3 * (1 - accuracy) + 0.1,
-            train_loss=np.inf if broken else 2.2 * (1 - accuracy) + 0.12,
-            staleness_mean=staleness.mean() if len(ids) else np.nan,
-            staleness_max=staleness.max() if len(ids) else np.nan,
-            **values,
-        )
-        columns = {
-            "label": [label] * len(ids), "seed": [seed] * len(ids), "round": [position + 1] * len(ids), "device": ids,
-            "version": versions, "staleness": staleness, "start_s": starts_s, "finish_s": finishes_s,
-            "time_s": [time_s] * len(ids), "power": power if air else np.full(len(ids), np.nan), "weight": weight,
-            "similarity": rng.beta(8, 6, len(ids)) if air else np.full(len(ids), np.nan),
-            "transmit_w": transmit_w if air else np.full(len(ids), np.nan),
-        }  # fmt: skip
-        for key, column in columns.items():
-            rows.setdefault(key, []).extend(column)
-
-
-def summarise(
-    name: str, metrics: dict[str, np.ndarray], targets: tuple[float, ...], diverged: tuple[str, ...]
-) -> dict[str, Any]:
-    labels = list(dict.fromkeys(metrics["label"].tolist()))
-    seeds = sorted(set(metrics["seed"].tolist()))
-    ends = [metrics["time_s"][(metrics["label"] == label) & (metrics["seed"] == seed)].max()
-            for label in labels for seed in seeds]  # fmt: skip
-    equal_time_s = float(min(ends))
-    algorithms = {}
-    for label in labels:
-        of_seed = [(metrics["label"] == label) & (metrics["seed"] == seed) for seed in seeds]
-        finals, equals = [], []
-        for own in of_seed:
-            known = own & np.isfinite(metrics["test_accuracy"])
-            finals.append(float(metrics["test_accuracy"][known][-1]))
-            equals.append(float(metrics["test_accuracy"][known & (metrics["time_s"] <= equal_time_s)][-1]))
-        algorithms[label] = {
-            "algorithm": label,
-            "final_accuracy": _spread(finals),
-            "accuracy_at_equal_time": _spread(equals),
-            "rounds_to": {f"{t:g}": _times(metrics, of_seed, t, "round") for t in targets},
-            "seconds_to": {f"{t:g}": _times(metrics, of_seed, t, "time_s") for t in targets},
-            "rounds_per_second": 50.0,
-            "diverged": [{"seed": 0, "round": int(metrics["round"].max()) // 2 + 1}] if label in diverged else [],
+    for round_, (time_s, ids, versions, starts_s, finishes_s) in enumerate(events, start=1):
+        staleness = round_ - 1 - versions
+        accuracy = CEILING[kind] - 0.74 * np.exp(-round_ / tempo) + rng.normal(0, 0.006)
+        if broken_from is not None and round_ >= broken_from:
+            accuracy = 0.1
+        evaluated = round_ % evaluate_every == 0 or round_ == len(events)
+        air = _air(rng, len(ids)) if kind != "local-sgd" else dict.fromkeys(("power", "transmit_w"), None)
+        row = {
+            "round": round_,
+            "time_s": time_s,
+            "ready": len(ids),
+            "test_accuracy": accuracy if evaluated else np.nan,
+            "test_loss": 2.3 * (1 - accuracy) if evaluated and accuracy > 0.1 else np.nan,
+            "train_loss": 2.2 * (1 - accuracy) if accuracy > 0.1 else np.inf,
+            "staleness_mean": staleness.mean() if len(ids) else np.nan,
+            "staleness_max": staleness.max() if len(ids) else np.nan,
         }
-    return {"name": name, "version": "0.1.0", "seeds": seeds, "targets": list(targets),
-            "equal_time_s": equal_time_s, "algorithms": algorithms}  # fmt: skip
+        metrics.append(row | _air_columns(air["power"], air["transmit_w"]))
+        nothing = np.full(len(ids), np.nan)
+        power = nothing if air["power"] is None else air["power"]
+        records.append(
+            {
+                "round": np.full(len(ids), round_),
+                "device": ids,
+                "version": versions,
+                "staleness": staleness,
+                "start_s": starts_s,
+                "finish_s": finishes_s,
+                "time_s": np.full(len(ids), time_s),
+                "power": power,
+                "weight": power / power.sum() if air["power"] is not None else nothing + 1 / max(len(ids), 1),
+                "similarity": rng.beta(8, 6, len(ids)) if air["power"] is not None else nothing,
+                "transmit_w": nothing if air["transmit_w"] is None else air["transmit_w"],
+            }
+        )
+    columns = {key: np.array([row[key] for row in metrics]) for key in metrics[0]}
+    return columns, {key: np.concatenate([part[key] for part in records]) for key in records[0]}
 
 
-def _spread(values: list[float]) -> dict[str, Any]:
-    return {"mean": float(np.mean(values)), "std": float(np.std(values)), "median": float(np.median(values)),
-            "values": values}  # fmt: skip
+def _air(rng: np.random.Generator, count: int) -> dict[str, Any]:
+    power = rng.uniform(10.5, 11.5, count)
+    return {"power": power, "transmit_w": power**2 * 60 / np.maximum(rng.exponential(1, count), 1e-3)}
 
 
-def _times(metrics: dict[str, np.ndarray], of_seed: list[np.ndarray], target: float, axis: str) -> dict[str, Any]:
-    values: list[float | None] = []
-    for own in of_seed:
-        hit = own & (np.nan_to_num(metrics["test_accuracy"]) >= target)
-        values.append(float(metrics[axis][hit][0]) if hit.any() else None)
-    reached = sorted(value for value in values if value is not None)
-    if 2 * len(reached) <= len(values):
-        return {"median": None, "q25": None, "q75": None, "reached": len(reached), "values": values}
-    q25, median, q75 = np.quantile(reached, [0.25, 0.5, 0.75])
-    return {"median": float(median), "q25": float(q25), "q75": float(q75), "reached": len(reached), "values": values}
+def _air_columns(power: np.ndarray | None, transmit_w: np.ndarray | None) -> dict[str, float]:
+    if power is None or transmit_w is None or not len(power):
+        return dict.fromkeys(AIR, np.nan)
+    total = float(power.sum())
+    return {
+        "power_sum": total,
+        "weight_square_sum": float(((power / total) ** 2).sum()),
+        "noise_std": float(np.sqrt(7.96e-14 / 2) / total),
+        "transmit_w_mean": float(transmit_w.mean()),
+        "transmit_w_max": float(transmit_w.max()),
+        "over_budget": float((transmit_w > 15).mean()),
+    }

@@ -1,5 +1,5 @@
 """One or several runs as one HTML file that opens anywhere, without a network."""
 
-from paota.report.writer import render, write
+from .writer import render, write
 
 __all__ = ["render", "write"]

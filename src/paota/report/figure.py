@@ -6,15 +6,16 @@ name, colour and dash), `band` ([low, high] around y) and colours that start wit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from paota.report.curves import Curve
-from paota.report.palette import MOST_SERIES
-from paota.report.study import Series, Study
+from .curves import Curve
+from .palette import MOST_SERIES
+from .study import Series, Study
 
 Trace = dict[str, Any]
 Layout = dict[str, Any]
@@ -60,6 +61,7 @@ class Section:
     intro: str
     figures: Sequence[Figure] = field(default_factory=tuple)
     html: str = ""
+    columns: int = 2
 
 
 def drawn(study: Study) -> tuple[Series, ...]:
@@ -105,7 +107,7 @@ def axes(
     """The two axes. The quantity and its unit stand in the figure's title, so the y axis needs none of its own."""
     y_axis: dict[str, Any] = {"tickformat": y_format, "hoverformat": y_hover or y_format}
     if log:
-        y_axis |= {"type": "log", "exponentformat": "power", "dtick": 1, "tickformat": ""}
+        y_axis |= {"type": "log", "exponentformat": "power", "minexponent": 2, "nticks": 5}
     if y_range is not None:
         y_axis["range"] = list(y_range)
     elif from_zero:
@@ -113,7 +115,38 @@ def axes(
     return {"xaxis": {"title": {"text": x_title}}, "yaxis": y_axis}
 
 
-def level(y: float, text: str = "") -> Layout:
+# Factors of the ticks within a decade, from the densest to the thinnest.
+LADDERS = ((1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
+MOST_TICKS = 6
+
+
+def log_ticks(low: float, high: float) -> Layout:
+    """Ticks of a logarithmic axis from `low` to `high`: the densest ladder that is not crowded.
+
+    Plotly's own choice crowds a small figure. A range too narrow for two ticks is left to it.
+    """
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for ladder in LADDERS:
+        values = [factor * 10.0**decade for decade in decades for factor in ladder]
+        inside = [value for value in values if low * 0.98 <= value <= high * 1.02]
+        if len(inside) <= MOST_TICKS:
+            break
+    inside = inside[:: math.ceil(len(inside) / MOST_TICKS)] if inside else []
+    if len(inside) < 2:
+        return {}
+    plain = inside[0] >= 0.01 and inside[-1] <= 1000
+    return {"tickvals": inside, "ticktext": [f"{value:g}" if plain else power_of_ten(value) for value in inside]}
+
+
+def power_of_ten(value: float) -> str:
+    """2e-10 -> `2·10⁻¹⁰`."""
+    exponent = math.floor(math.log10(value) + 1e-9)
+    digits = str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    factor = f"{value / 10.0**exponent:.2g}"
+    return f"10{digits}" if factor == "1" else f"{factor}·10{digits}"
+
+
+def level(y: float, text: str = "", *, log: bool = False) -> Layout:
     """A horizontal line across the figure, with its name above the right end."""
     layout: Layout = {
         "shapes": [
@@ -124,7 +157,7 @@ def level(y: float, text: str = "") -> Layout:
                 "x1": 1,
                 "y0": y,
                 "y1": y,
-                "layer": "below",
+                "layer": "between",
                 "line": {"color": "$rule", "width": 1, "dash": "dot"},
             }
         ]
@@ -136,9 +169,11 @@ def level(y: float, text: str = "") -> Layout:
                 "x": 1,
                 "xanchor": "right",
                 "yanchor": "bottom",
-                "y": y,
+                # On a logarithmic axis Plotly places lines by the value, but texts by its exponent.
+                "y": math.log10(y) if log else y,
                 "text": text,
                 "showarrow": False,
+                "bgcolor": "$card",
                 "font": {"size": 11, "color": "$muted"},
             }
         ]

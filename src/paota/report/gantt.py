@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paota.report.figure import Figure, Section, Trace, View, drawn, numbers
-from paota.report.study import Series, Study, column
+from .figure import Figure, Section, Trace, View, drawn, numbers
+from .study import Series, Study, column
 
 MOST_DEVICES = 20
 EVENTS = 12
 # A fully asynchronous run has one contribution an event; twelve of them would say little.
 FEWEST_CONTRIBUTIONS = 40
 MOST_EVENTS = 120
+# Each takes some 20 kB of the file.
+MOST_TIMELINES = 12
 STALENESS_SHADES = 5
 
 
@@ -29,7 +31,8 @@ class _Stretch:
 
 def timeline_section(study: Study) -> tuple[Section, list[tuple[str, str]]]:
     """The section, and the (view key, series name) choices of its selector."""
-    stretches = [(series, _stretch(series)) for series in drawn(study)]
+    recorded = [series for series in drawn(study) if len(column(series.devices, "time_s"))]
+    stretches = [(series, _stretch(series)) for series in recorded[:MOST_TIMELINES]]
     present = [(series, stretch) for series, stretch in stretches if stretch is not None]
     if not present:
         empty = "This run kept no records of single devices, so there is no timeline to draw."
@@ -40,7 +43,7 @@ def timeline_section(study: Study) -> tuple[Section, list[tuple[str, str]]]:
         id="timeline",
         title="Who trains, who waits, who sends",
         caption="A bar is one local training, from the start to its end; its number and shade say how many rounds old "
-        "its starting model is when it is sent. The thin grey line is waiting, the diamond is the sending, and "
+        "its starting model is when it is sent. The dotted line is waiting, the diamond is the sending, and "
         "each vertical line is an aggregation at the server. Faded bars are sent after the picture ends.",
         alt=f"Gantt chart of the first devices and aggregations, one row for each device. {_in_words(present)}",
         views={str(series.index): _view(stretch) for series, stretch in present},
@@ -52,10 +55,14 @@ def timeline_section(study: Study) -> tuple[Section, list[tuple[str, str]]]:
         id="timeline",
         title="Device timeline",
         intro="The beginning of the run as it really went, for the first devices that take part "
-        f"(seed {_first_seed(first)}).",
+        f"(seed {_first_seed(first)}).{_left_out(len(recorded))}",
         figures=[figure],
     )
     return section, [(str(series.index), series.name) for series, _ in present]
+
+
+def _left_out(recorded: int) -> str:
+    return f" Of {recorded} timelines the first {MOST_TIMELINES} are kept." if recorded > MOST_TIMELINES else ""
 
 
 def _first_seed(series: Series) -> int:
@@ -64,8 +71,6 @@ def _first_seed(series: Series) -> int:
 
 def _stretch(series: Series) -> _Stretch | None:
     names = ("device", "round", "staleness", "start_s", "finish_s", "time_s", "version", "weight")
-    if not len(column(series.devices, "time_s")):
-        return None
     rows = {name: column(series.devices, name) for name in names}
     own = (np.asarray(series.devices["seed"]) == _first_seed(series)) & np.all(
         [np.isfinite(rows[name]) for name in ("device", "staleness", "start_s", "finish_s", "time_s")], axis=0
@@ -122,7 +127,7 @@ def _view(stretch: _Stretch) -> View:
                     "y1": 1,
                     "x0": short,
                     "x1": short,
-                    "layer": "below",
+                    "layer": "between",
                     "line": {"color": "$rule", "width": 1},
                 }
                 for short in numbers(stretch.times_s)

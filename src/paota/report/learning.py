@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from paota.report.curves import Curve, against_round, against_time, against_total
-from paota.report.figure import Figure, Section, Trace, View, axes, drawn, level, line, numbers, together
-from paota.report.study import Series, Study, number
-from paota.report.words import percent, quantity, target_percent
+import numpy as np
+
+from .curves import Curve, against_round, against_time, against_total
+from .figure import Figure, Layout, Section, Trace, View, axes, drawn, level, line, numbers, together
+from .study import Series, Study, number
+from .words import percent, quantity, target_percent
 
 X_TITLES = {"rounds": "round", "seconds": "simulated seconds"}
 READERS = {"rounds": against_round, "seconds": against_time}
@@ -29,16 +31,18 @@ def learning_section(study: Study, points: int) -> Section:
             points,
             "train_loss",
             "Training loss",
-            "Mean loss of the devices that took part, on their own data; lower is better.",
+            "Loss on the devices' own training data; lower is better.",
         ),
     ]
     spread = any(len(series.seeds) > 1 for series in study.series)
     return Section(
         id="learning",
         title="Learning",
-        intro="The line is the median over the seeds, the band holds the middle half of them. " * spread
+        intro="The line is the median over the seeds, the band holds the middle half of them. "
+        * spread
         + "Counted in rounds a synchronous method looks better than it is, because its rounds wait for the slowest "
-        "device; counted in simulated seconds every method pays for its waiting.",
+        "device; counted in simulated seconds every method pays for its waiting. "
+        "Drag across a figure to look closer, double-click to go back.",
         figures=[figure for figure in figures if figure],
     )
 
@@ -47,12 +51,12 @@ def target_section(study: Study) -> Section:
     views = {
         axis: View(
             traces=[
-                _bars(series, study.targets, key)
+                trace
                 for series in drawn(study)
                 if isinstance(series.summary.get(key), dict)
+                for trace in _bars(series, study.targets, key)
             ],
-            layout=axes("test accuracy to reach", y_format=",", from_zero=True)
-            | {"barmode": "group", "bargap": 0.25, "hovermode": "closest"},
+            layout=_grouped(axes("test accuracy to reach", y_format=",", from_zero=True)),
             columns=("target", title),
         )
         for axis, key, title in (("rounds", "rounds_to", "rounds"), ("seconds", "seconds_to", "simulated seconds"))
@@ -144,6 +148,8 @@ def side_by_side_section(study: Study, staleness: Sequence[Figure], points: int)
         title="Runs side by side",
         intro="One panel for each run, on the same scale: accuracy first, then how stale the contributions were.",
         figures=[*panels, *staleness],
+        # The accuracies fill whole rows, so that each staleness stands below its own run.
+        columns=3 if len(study.runs) % 3 == 0 else 2,
     )
 
 
@@ -181,19 +187,21 @@ def _read(study: Study, reader: Callable[..., Curve | None], *asked: str | int) 
     return [(series, curve) for series, curve in read if curve is not None]
 
 
-def _bars(series: Series, targets: Sequence[float], key: str) -> Trace:
+def _grouped(layout: Layout) -> Layout:
+    layout["xaxis"]["type"] = "category"
+    return layout | {"barmode": "group", "bargap": 0.25, "scattermode": "group", "scattergap": 0.25}
+
+
+def _bars(series: Series, targets: Sequence[float], key: str) -> list[Trace]:
+    """The bars with their whiskers, and the numbers above them."""
     times = [series.summary[key].get(target_key(target), {}) for target in targets]
     middle = [number(time.get("median")) for time in times]
     above = [_distance(time.get("q75"), mid) for time, mid in zip(times, middle, strict=True)]
     below = [_distance(mid, time.get("q25")) for time, mid in zip(times, middle, strict=True)]
-    return {
+    shared = {"series": series.index, "offsetgroup": series.index, "x": [target_percent(target) for target in targets]}
+    bars = {
         "type": "bar",
-        "series": series.index,
-        "x": [target_percent(target) for target in targets],
-        "y": numbers([0.0 if mid is None else mid for mid in middle]),
-        "text": ["✕" if mid is None else quantity(mid) for mid in middle],
-        "textposition": "outside",
-        "cliponaxis": False,
+        "y": numbers([np.nan if mid is None else mid for mid in middle]),
         "error_y": {
             "type": "data",
             "symmetric": False,
@@ -204,6 +212,16 @@ def _bars(series: Series, targets: Sequence[float], key: str) -> Trace:
             "width": 3,
         },
     }
+    written = {
+        "type": "scatter",
+        "mode": "text",
+        "y": numbers([0.0 if mid is None else mid + up for mid, up in zip(middle, above, strict=True)]),
+        "text": ["✕" if mid is None else quantity(mid) for mid in middle],
+        "textposition": "top center",
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+    }
+    return [shared | bars, shared | written]
 
 
 def target_key(target: float) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from paota.report import markup, palette
-from paota.report.figure import Figure, Section, View, drawn
-from paota.report.settings import to_toml
-from paota.report.study import Run, Study
-from paota.report.verdict import headline, what_ran
+from ..files import to_toml
+from . import markup, palette
+from .figure import Figure, Section, View, drawn
+from .study import Run, Study
+from .verdict import headline, what_ran
 
 DASH_LENGTHS = {
     "solid": "",
@@ -73,9 +73,7 @@ def page(
         "style": palette.theme_css() + asset("page.css"),
         "ran": what_ran(study),
         "findings": "".join(f"<p>{sentence}</p>" for sentence in headline(study)),
-        "nav": "".join(
-            f'<li><a href="#{section.id}">{markup.text(section.title)}</a></li>' for section in sections
-        ),
+        "nav": "".join(f'<li><a href="#{section.id}">{markup.text(section.title)}</a></li>' for section in sections),
         "legend": _legend(study),
         "sections": "".join(_section(section, timelines) for section in sections) + _about(study),
         "data": data,
@@ -105,7 +103,8 @@ def _legend(study: Study) -> str:
 
 def _section(section: Section, timelines: Sequence[tuple[str, str]]) -> str:
     figures = "".join(_figure(figure, timelines) for figure in section.figures)
-    grid = f'<div class="grid">{figures}</div>' if figures else ""
+    layout = "grid thirds" if section.columns == 3 else "grid"
+    grid = f'<div class="{layout}">{figures}</div>' if figures else ""
     return (
         f'<section id="{section.id}" aria-labelledby="{section.id}-title">'
         f'<h2 id="{section.id}-title">{markup.text(section.title)}</h2>'

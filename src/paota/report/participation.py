@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from paota.report.curves import Curve, thinned
-from paota.report.figure import Figure, Section, Trace, View, axes, drawn, level, line, numbers, together
-from paota.report.study import Series, Study, column
-from paota.report.timing import staleness_bins
-from paota.report.words import percent
+from .curves import Curve, thinned
+from .figure import Figure, Section, Trace, View, axes, drawn, level, line, numbers, together
+from .study import Series, Study, column
+from .timing import staleness_bins
+from .words import percent
 
 
 def participation_section(study: Study, points: int) -> Section:
@@ -122,7 +122,8 @@ def _mean_ranking(series: Series, amounts: np.ndarray, devices: int) -> np.ndarr
         own = seeds == seed
         events = len(np.unique(np.asarray(series.devices["round"])[own]))
         rankings.append(np.sort(np.bincount(ids[own], amounts[own], minlength=count))[::-1] / events)
-    return np.mean(rankings, axis=0)
+    ranking: np.ndarray = np.mean(rankings, axis=0)
+    return ranking
 
 
 def _relative_weight(series: Series) -> np.ndarray:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paota.report.curves import against_round
-from paota.report.figure import Figure, Section, View, axes, drawn, level, line, listing, together
-from paota.report.study import Study
-from paota.report.words import quantity
+import numpy as np
+
+from .curves import against_round
+from .figure import Figure, Section, View, axes, drawn, level, line, listing, log_ticks, together
+from .study import Study, column
+from .words import quantity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,6 @@ QUANTITIES = (
         column="weight_square_sum",
         title="Sum of squared weights",
         caption="Sum of alpha squared. It is 1/n when n devices weigh the same, and 1 when one of them decides alone.",
-        log=True,
     ),
     _Quantity(
         column="noise_std",
@@ -62,22 +63,24 @@ QUANTITIES = (
 )
 
 
+# An algorithm without any of these does not use the air (its weights are still weights).
+ON_AIR = ("power_sum", "noise_std", "transmit_w_mean", "transmit_w_max")
+
+
 def power_section(study: Study, points: int) -> Section:
+    silent = [
+        series.name
+        for series in drawn(study)
+        if all(not np.isfinite(column(series.metrics, name)).any() for name in ON_AIR)
+    ]
     figures = [figure for quantity_ in QUANTITIES if (figure := _figure(study, points, quantity_))]
-    if not figures:
+    if len(silent) == len(drawn(study)) or not figures:
         return Section(
             id="power",
             title="Power and noise",
             intro="No algorithm of this report sends over the air, so there is no power and no noise to show.",
         )
-    silent = [
-        series.name
-        for series in drawn(study)
-        if all(against_round(series.metrics, quantity_.column, 3) is None for quantity_ in QUANTITIES)
-    ]
-    note = ""
-    if silent:
-        note = f" Not shown, since nothing of theirs goes over the air: {listing(silent)}."
+    note = f" Not on the air, and so without power and noise: {listing(silent)}." if silent else ""
     return Section(
         id="power",
         title="Power and noise",
@@ -100,9 +103,12 @@ def _figure(study: Study, points: int, shown: _Quantity) -> Figure | None:
         log=log,
         from_zero=not log,
     )
-    if shown.beside_power_limit:
-        limits = sorted({run.max_power_w for run in study.runs if run.max_power_w})
-        layout = together(layout, *(level(limit, f"P_max {quantity(limit)} W") for limit in limits))
+    limits = sorted({limit for run in study.runs for limit in run.power_limits_w}) if shown.beside_power_limit else []
+    if log:
+        seen = [value for _, curve in curves for value in curve.middle[curve.middle > 0]] + limits
+        layout["yaxis"] |= log_ticks(min(seen), max(seen))
+    if limits:
+        layout = together(layout, *(level(limit, f"P_max {quantity(limit)} W", log=log) for limit in limits))
     if shown.share:
         layout["yaxis"]["range"] = [0, 1.02]
     last = ", ".join(f"{series.name} {curve.middle[-1]:.3g}" for series, curve in curves)

@@ -11,15 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from paota.report.palette import style_of
+from .palette import style_of
 
 Rows = dict[str, np.ndarray]
-
-
-class ExperimentLike(Protocol):
-    @property
-    def name(self) -> str: ...
-    def to_dict(self) -> dict[str, Any]: ...
 
 
 class ResultLike(Protocol):
@@ -47,7 +41,7 @@ class Run:
     seeds: tuple[int, ...]
     targets: tuple[float, ...]
     equal_time_s: float | None
-    max_power_w: float | None
+    power_limits_w: tuple[float, ...]
     devices: int | None
 
 
@@ -95,11 +89,12 @@ class Study:
 def gather(results: Sequence[ResultLike]) -> Study:
     """Read the runs; with several of them every label is prefixed by its run's name."""
     names = distinct_names([str(result.experiment.name) for result in results])
-    runs = tuple(_run(name, result) for name, result in zip(names, results, strict=True))
+    summaries = [result.summary for result in results]  # computed at each access, so asked for once
+    runs = tuple(_run(*each) for each in zip(names, results, summaries, strict=True))
     found = [
         (position, label, metrics, devices)
         for position, result in enumerate(results)
-        for label, metrics, devices in _split_by_label(result)
+        for label, metrics, devices in _split_by_label(result.metrics, result.devices, summaries[position])
     ]
     styles = style_of([(position, label) for position, label, _, _ in found])
     series = tuple(
@@ -113,11 +108,9 @@ def gather(results: Sequence[ResultLike]) -> Study:
             dash=dash,
             metrics=metrics,
             devices=devices,
-            summary=results[position].summary.get("algorithms", {}).get(label, {}),
+            summary=summaries[position].get("algorithms", {}).get(label, {}),
         )
-        for index, ((position, label, metrics, devices), (colour, dash)) in enumerate(
-            zip(found, styles, strict=True)
-        )
+        for index, ((position, label, metrics, devices), (colour, dash)) in enumerate(zip(found, styles, strict=True))
     )
     return Study(runs=runs, series=series)
 
@@ -152,9 +145,8 @@ def number(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _run(name: str, result: ResultLike) -> Run:
+def _run(name: str, result: ResultLike, summary: Mapping[str, Any]) -> Run:
     settings = result.experiment.to_dict()
-    summary = result.summary
     devices = number(_section(settings, "data").get("devices"))
     return Run(
         name=name,
@@ -163,9 +155,16 @@ def _run(name: str, result: ResultLike) -> Run:
         seeds=tuple(int(seed) for seed in summary.get("seeds", ())),
         targets=tuple(float(target) for target in summary.get("targets", ())),
         equal_time_s=number(summary.get("equal_time_s")),
-        max_power_w=number(_section(settings, "power").get("max_power_w")),
+        power_limits_w=_power_limits_w(settings),
         devices=None if devices is None else int(devices),
     )
+
+
+def _power_limits_w(settings: Mapping[str, Any]) -> tuple[float, ...]:
+    """P_max of the experiment and of the algorithms that have one of their own."""
+    entries = [settings, *settings.get("algorithms", ())]
+    limits = (number(_section(entry, "power").get("max_power_w")) for entry in entries)
+    return tuple(sorted({limit for limit in limits if limit}))
 
 
 def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -173,17 +172,18 @@ def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return section if isinstance(section, Mapping) else {}
 
 
-def _split_by_label(result: ResultLike) -> Iterator[tuple[str, Rows, Rows]]:
+def _split_by_label(
+    metrics: Mapping[str, np.ndarray], devices: Mapping[str, np.ndarray], summary: Mapping[str, Any]
+) -> Iterator[tuple[str, Rows, Rows]]:
     """The rows of each label, in the summary's order, sorted by seed and round."""
-    metric_labels = _texts(result.metrics.get("label"))
-    device_labels = _texts(result.devices.get("label"))
-    in_rows = sorted(set(np.unique(metric_labels).tolist()))
-    in_summary = [str(label) for label in result.summary.get("algorithms", {})]
+    metric_labels, device_labels = _texts(metrics.get("label")), _texts(devices.get("label"))
+    in_rows = np.unique(metric_labels).tolist()
+    in_summary = [str(label) for label in summary.get("algorithms", {})]
     for label in dict.fromkeys([label for label in in_summary if label in in_rows] + in_rows):
-        metrics = {name: np.asarray(values)[metric_labels == label] for name, values in result.metrics.items()}
-        order = np.lexsort((metrics["round"], metrics["seed"]))
-        devices = {name: np.asarray(values)[device_labels == label] for name, values in result.devices.items()}
-        yield label, {name: values[order] for name, values in metrics.items()}, devices
+        own = {name: np.asarray(values)[metric_labels == label] for name, values in metrics.items()}
+        order = np.lexsort((own["round"], own["seed"]))
+        records = {name: np.asarray(values)[device_labels == label] for name, values in devices.items()}
+        yield label, {name: values[order] for name, values in own.items()}, records
 
 
 def _texts(values: Any) -> np.ndarray:

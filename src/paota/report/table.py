@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from paota.report import markup
-from paota.report.curves import last_before
-from paota.report.learning import target_key
-from paota.report.study import Series, Study, column, number
-from paota.report.verdict import equal_time_accuracies, final_accuracies
-from paota.report.words import percent, quantity, target_percent
+from . import markup
+from .curves import last_before
+from .learning import target_key
+from .study import Series, Study, column, number
+from .verdict import equal_time_accuracies, final_accuracies
+from .words import counted, percent, quantity, target_percent
 
 NOTHING = '<span class="none" title="does not apply">–</span>'
 
@@ -59,7 +59,7 @@ def _row_head(series: Series) -> str:
     if cases := series.summary.get("diverged"):
         seeds = "seed" if len(cases) == 1 else "seeds"
         mark = f'<span class="diverged">diverged in {len(cases)} {seeds}</span>'
-    return f"{swatch}{markup.name(series.name)}{mark}"
+    return f'<span class="who">{swatch}{markup.name(series.name)}</span>{mark}'
 
 
 def _shown(column_: _Column, position: int) -> str:
@@ -74,13 +74,11 @@ def _accuracy_columns(study: Study) -> list[_Column]:
     last_rounds = [_last_evaluated_round(series) for series in study.series]
     common = min((last for last in last_rounds if last is not None), default=None)
     uneven = len(set(last_rounds)) > 1
-    final = "final" if uneven or common is None else f"final, after {common:,} rounds"
+    final = "final" if uneven or common is None else f"final, after {counted(common, 'round')}"
     columns = [_Column(final, [_accuracy(final_accuracies(series)) for series in study.series], group)]
     if uneven and common is not None:
-        cells = [
-            _accuracy(last_before(series.metrics, "test_accuracy", "round", common)) for series in study.series
-        ]
-        columns.append(_Column(f"after {common:,} rounds", cells, group))
+        cells = [_accuracy(last_before(series.metrics, "test_accuracy", "round", common)) for series in study.series]
+        columns.append(_Column(f"after {counted(common, 'round')}", cells, group))
     if study.equal_time_s is not None:
         equal = equal_time_accuracies(study)
         cells = [_accuracy(equal[series.index]) for series in study.series]
@@ -102,7 +100,7 @@ def _accuracy(values: np.ndarray) -> _Cell:
     mean = float(values.mean())
     if len(values) == 1:
         return _Cell(percent(mean), mean)
-    deviation = f"{100 * float(values.std(ddof=1)):.1f}"
+    deviation = f"{100 * float(values.std()):.1f}"
     return _Cell(f'{percent(mean)} <span class="spread">± {deviation}</span>', mean)
 
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from paota.report.curves import against_round
-from paota.report.figure import Figure, Section, Trace, View, axes, drawn, line, numbers
-from paota.report.study import Series, Study, column
-from paota.report.words import percent
+from .curves import against_round
+from .figure import Figure, Section, Trace, View, axes, drawn, line, numbers
+from .study import Series, Study, column
+from .words import percent
 
 MOST_BINS = 12
 
@@ -88,9 +88,7 @@ def staleness_bins(largest: int) -> list[tuple[int, int]]:
 def _against_round(study: Study, points: int, name: str, title: str, caption: str) -> Figure | None:
     read = [(series, against_round(series.metrics, name, points)) for series in drawn(study)]
     # Round 0 is the initial model: nobody has sent anything yet.
-    curves = [
-        (series, curve.at(curve.x > 0)) for series, curve in read if curve is not None and (curve.x > 0).any()
-    ]
+    curves = [(series, curve.at(curve.x > 0)) for series, curve in read if curve is not None and (curve.x > 0).any()]
     if not curves:
         return None
     means = ", ".join(f"{series.name} {np.mean(curve.middle):.3g}" for series, curve in curves)
@@ -111,12 +109,14 @@ def _against_round(study: Study, points: int, name: str, title: str, caption: st
 
 def _staleness(series: Series) -> np.ndarray:
     values = column(series.devices, "staleness")
-    return values[np.isfinite(values)]
+    known: np.ndarray = values[np.isfinite(values)]
+    return known
 
 
 def _shares(values: np.ndarray, bins: list[tuple[int, int]]) -> np.ndarray:
     edges = [first for first, _ in bins] + [bins[-1][1] + 1]
-    return np.histogram(values, bins=edges)[0] / len(values)
+    shares: np.ndarray = np.histogram(values, bins=edges)[0] / len(values)
+    return shares
 
 
 def _bin_name(first: int, last: int) -> str:

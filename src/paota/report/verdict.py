@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from paota.report import markup
-from paota.report.curves import last_before
-from paota.report.figure import listing
-from paota.report.learning import target_key
-from paota.report.study import Series, Study, column, number
-from paota.report.words import counted, percent, quantity, target_percent
+from . import markup
+from .curves import last_before
+from .figure import listing
+from .learning import target_key
+from .study import Series, Study, column, number
+from .words import counted, percent, quantity, target_percent
 
 
 def what_ran(study: Study) -> str:
@@ -22,7 +22,7 @@ def what_ran(study: Study) -> str:
     rounds = {int(column(series.metrics, "round").max()) for series in study.series}
     datasets = {_setting(run.settings, "data", "dataset") for run in study.runs}
     parts = [counted(len(study.runs), "run")] if study.several else []
-    parts.append(counted(len(study.series), "algorithm"))
+    parts.append(counted(len({series.label for series in study.series}), "algorithm"))
     parts.append(_span(seeds, "seed"))
     if devices and None not in devices:
         parts.append(_span({count for count in devices if count is not None}, "device"))
@@ -55,7 +55,7 @@ def _soonest(study: Study) -> str:
             f"{_strong(study.series[best])} reaches {target_percent(target)} first, after "
             f"{quantity(best_time)} simulated seconds{_median_note(study)}"
         )
-        behind = [_beside(study.series[index], time, best_time) for time, index in reached[1:4]]
+        behind = _beside([(study.series[index], time) for time, index in reached[1:4]], best_time)
         missing = [markup.name(series.name) for series in study.series if times[series.index] is None]
         if behind:
             sentence += ": " + listing(behind)
@@ -67,10 +67,13 @@ def _soonest(study: Study) -> str:
     return ""
 
 
-def _beside(other: Series, time_s: float, best_s: float) -> str:
-    if time_s <= best_s:
-        return f"as soon as {markup.name(other.name)}"
-    return f"{percent(1 - best_s / time_s, 0)} sooner than {markup.name(other.name)}"
+def _beside(others: list[tuple[Series, float]], best_s: float) -> list[str]:
+    """`9 % sooner than a and b`, `20 % sooner than c`: how the first compares with those behind it."""
+    groups: dict[str, list[str]] = {}
+    for other, time_s in others:
+        lead = "as soon as" if time_s <= best_s else f"{percent(1 - best_s / time_s, 0)} sooner than"
+        groups.setdefault(lead, []).append(markup.name(other.name))
+    return [f"{lead} {listing(names)}" for lead, names in groups.items()]
 
 
 def _best(study: Study) -> str:
@@ -83,10 +86,8 @@ def _best(study: Study) -> str:
     means = [(float(values.mean()), index) for index, values in equal.items() if len(values)]
     if len(means) > 1 and study.equal_time_s is not None:
         leading, index = max(means)
-        sentence += (
-            f"; at the same simulated time ({quantity(study.equal_time_s)} s) "
-            f"{_strong(study.series[index])} leads with {percent(leading)}"
-        )
+        who = "it leads too," if index == series.index else f"{_strong(study.series[index])} leads"
+        sentence += f"; at the same simulated time ({quantity(study.equal_time_s)} s) {who} with {percent(leading)}"
     return sentence + "."
 
 

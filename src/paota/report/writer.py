@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from paota.errors import UserError
-from paota.report import markup
-from paota.report.figure import Section
-from paota.report.gantt import timeline_section
-from paota.report.learning import learning_section, side_by_side_section, spending_section, target_section
-from paota.report.page import page, payload
-from paota.report.participation import participation_section
-from paota.report.power import power_section
-from paota.report.study import ResultLike, Study, gather
-from paota.report.table import results_table
-from paota.report.timing import staleness_figure, timing_section
+from ..errors import UserError
+from ..files import write_text
+from . import markup
+from .figure import Section
+from .gantt import timeline_section
+from .learning import learning_section, side_by_side_section, spending_section, target_section
+from .page import page, payload
+from .participation import participation_section
+from .power import power_section
+from .study import ResultLike, Study, gather
+from .table import results_table
+from .timing import staleness_figure, timing_section
 
 # With Plotly's 4.8 MB this keeps the file under 6 MB.
 MOST_DATA_BYTES = 900_000
-# Points of a curve, tried in this order until the data fits. 300 is more than a screen can show of most curves.
-POINTS = (300, 150, 80, 40, 20, 10)
+# Points of a curve: 300 is more than a screen can show of most curves, 10 still show their shape.
+MOST_POINTS, FEWEST_POINTS = 300, 10
+# What one point of all curves of one series takes, roughly: a first guess that saves building twice.
+BYTES_A_POINT = 300
 
 
 def write(results: Sequence[ResultLike], path: Path, *, title: str | None = None) -> None:
@@ -32,16 +33,7 @@ def write(results: Sequence[ResultLike], path: Path, *, title: str | None = None
     target = Path(path)
     if target.is_dir():
         raise UserError(f"cannot write the report to '{target}': it is a folder, give the name of a file")
-    document = render(results, title=title)
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(document, encoding="utf-8")
-        os.replace(temporary, target)
-    except OSError as problem:
-        raise UserError(f"cannot write the report to '{target}': {problem.strerror or problem}") from problem
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_text(target, render(results, title=title))
 
 
 def render(results: Sequence[ResultLike], *, title: str | None = None) -> str:
@@ -63,13 +55,15 @@ def render(results: Sequence[ResultLike], *, title: str | None = None) -> str:
 
 
 def _fitting(study: Study) -> tuple[list[Section], list[tuple[str, str]], str]:
-    """The sections with as many points as the size of the file allows."""
-    for points in POINTS:
+    """The sections with about as many points as the size of the file allows."""
+    guess = MOST_DATA_BYTES // (BYTES_A_POINT * len(study.series))
+    points = min(max(guess, FEWEST_POINTS), MOST_POINTS)
+    while True:
         sections, timelines = build(study, points)
         data = markup.embedded_json(payload(study, sections))
-        if len(data) <= MOST_DATA_BYTES:
-            break
-    return sections, timelines, data
+        if len(data) <= MOST_DATA_BYTES or points == FEWEST_POINTS:
+            return sections, timelines, data
+        points = max(points * 2 // 3, FEWEST_POINTS)
 
 
 def build(study: Study, points: int) -> tuple[list[Section], list[tuple[str, str]]]:
@@ -80,8 +74,7 @@ def build(study: Study, points: int) -> tuple[list[Section], list[tuple[str, str
         Section(
             id="results",
             title="Results",
-            intro="Accuracy is the mean over the seeds ± their standard deviation, times are medians with the middle "
-            "half of the seeds. The best of each column is set in bold.",
+            intro=_how_to_read(study),
             html=results_table(study),
         ),
         learning_section(study, points),
@@ -94,6 +87,16 @@ def build(study: Study, points: int) -> tuple[list[Section], list[tuple[str, str
         spending_section(study, points),
     ]
     return [section for section in sections if section], timelines
+
+
+def _how_to_read(study: Study) -> str:
+    bold = "The best of each column is set in bold." if len(study.series) > 1 else ""
+    if all(len(series.seeds) == 1 for series in study.series):
+        return f"One seed, so there is no spread to show. {bold}"
+    return (
+        "Accuracy is the mean over the seeds and ± their standard deviation; times are medians, with the middle half "
+        f"of the seeds below them. {bold}"
+    )
 
 
 def _title(study: Study) -> str:

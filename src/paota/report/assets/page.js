@@ -26,9 +26,11 @@
     if (Array.isArray(part)) return part.map(coloured);
     if (part === null || typeof part !== "object") return part;
     return Object.fromEntries(Object.entries(part).map(([key, value]) =>
-      [key, key === "color" && typeof value === "string" && value.startsWith("$") ? colour(value) : coloured(value)]));
+      [key, key.endsWith("color") && typeof value === "string" && value.startsWith("$") ? colour(value) : coloured(value)]));
   }
 
+  const hatches = { solid: "", dash: "/", dot: ".", dashdot: "\\", longdash: "x", longdashdot: "+" };
+  const sharesColour = (series) => payload.series.some((other) => other !== series && other.colour === series.colour);
   const seriesColour = (series) => payload.palette[theme()].series[series.colour];
 
   function translucent(hex, opacity) {
@@ -59,21 +61,34 @@
       line: { width: 0 }, hoverinfo: "skip", showlegend: false };
   }
 
+  function smaller(trace) {
+    if (trace.mode === "markers") trace.marker.size = 5;
+    if (trace.textfont) trace.textfont.size = 8;
+    return trace;
+  }
+
   function dressed(trace) {
-    if (trace.series === undefined) return [coloured(trace)];
+    if (trace.series === undefined) return [narrow.matches ? smaller(coloured(trace)) : coloured(trace)];
     const series = payload.series[trace.series];
     if (state.hidden.has(trace.series)) return [];
     const hex = seriesColour(series);
     const { series: _, band: hasBand, ...rest } = coloured(trace);
     const shown = { ...rest, name: short(series.name), showlegend: false };
+    if (trace.mode === "text") { // a phone has room for the crosses only; the numbers are in the table
+      shown.textfont = { color: payload.palette[theme()].chrome.muted, size: 12 };
+      if (narrow.matches) shown.text = shown.text.map((text) => text === "✕" ? text : "");
+      return [shown];
+    }
     if (trace.type === "scatter") {
       shown.line = { color: hex, width: 2, dash: series.dash };
       shown.marker = { color: hex, size: 6 };
       return hasBand ? [band(trace, hex), shown] : [shown];
     }
     shown.marker = { color: trace.type === "box" ? hex : translucent(hex, 0.88), line: { color: hex, width: 1 } };
+    if (trace.type === "bar" && sharesColour(series)) { // bars have no dashes: hatch them
+      shown.marker.pattern = { shape: hatches[series.dash], fillmode: "overlay", size: 7, solidity: 0.25, fgcolor: payload.palette[theme()].chrome.card };
+    }
     if (trace.type === "box") Object.assign(shown, { line: { color: hex, width: 1.5 }, fillcolor: translucent(hex, 0.2) });
-    if (trace.text) shown.textfont = { color: payload.palette[theme()].chrome.muted, size: narrow.matches ? 9 : 11 };
     return [shown];
   }
 
@@ -86,17 +101,17 @@
   function layoutOf(view) {
     const chrome = payload.palette[theme()].chrome;
     const own = coloured(view.layout);
+    if (view.columns[0] === "round" && view.traces.every((trace) => Math.max(...trace.x) <= 10)) own.xaxis.dtick = 1;
     return {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
+      paper_bgcolor: chrome.card, plot_bgcolor: chrome.card, autosize: true,
       font: { family: getComputedStyle(document.body).fontFamily, size: narrow.matches ? 11 : 12, color: chrome.muted },
       margin: { l: 44, r: 12, t: 12, b: 40 }, hovermode: "x unified", dragmode: touch.matches ? false : "zoom",
-      hoverlabel: { bgcolor: chrome.card, bordercolor: chrome.rule, font: { color: chrome.text, size: 12 } },
+      hoverlabel: { bgcolor: chrome.card, bordercolor: chrome.rule, namelength: -1, font: { color: chrome.text, size: 12 } },
       showlegend: false, ...own, xaxis: axis(own.xaxis, chrome), yaxis: axis(own.yaxis, chrome),
     };
   }
 
-  const config = { displaylogo: false, responsive: true, showTips: false, doubleClick: "reset",
-    modeBarButtons: [["toImage", "resetScale2d"]] };
+  const config = { displayModeBar: false, responsive: true, showTips: false, doubleClick: "reset" };
 
   function viewOf(id) {
     const figure = payload.figures[id];
@@ -108,7 +123,6 @@
     const view = viewOf(id);
     try {
       await Plotly.react(place, view.traces.flatMap(dressed), layoutOf(view), config);
-      place.querySelector(".modebar")?.setAttribute("aria-hidden", "true");
       refreshTable(id);
     } catch (problem) {
       place.classList.add("empty");
@@ -158,13 +172,13 @@
       return [[...view.records], ...view.traces.flatMap((trace) => trace.customdata ?? [])];
     }
     const rows = [["series", ...view.columns, "low", "high"]];
-    for (const trace of view.traces) {
+    for (const trace of view.traces.filter((trace) => trace.mode !== "text")) {
       const name = trace.series === undefined ? trace.name : payload.series[trace.series].name;
       const y = trace.median ?? trace.y;
       const [low, high] = trace.type === "box" ? [trace.q1, trace.q3] : trace.band ?? whiskers(trace);
       trace.x.forEach((x, i) => {
-        const missing = trace.text?.[i] === "✕";
-        rows.push([name, x, missing ? "not reached" : y[i] ?? "", missing ? "" : low?.[i] ?? "", missing ? "" : high?.[i] ?? ""]);
+        const missing = y[i] === null || y[i] === undefined;
+        rows.push([name, x, missing ? (trace.error_y ? "not reached" : "") : y[i], missing ? "" : low?.[i] ?? "", missing ? "" : high?.[i] ?? ""]);
       });
     }
     return rows;
@@ -172,7 +186,7 @@
 
   function whiskers(trace) {
     if (!trace.error_y) return [];
-    const tidy = (value) => Number(value.toPrecision(6));
+    const tidy = (value) => Number(value.toPrecision(5));
     return [trace.y.map((y, i) => tidy(y - trace.error_y.arrayminus[i])), trace.y.map((y, i) => tidy(y + trace.error_y.array[i]))];
   }
 
@@ -205,6 +219,8 @@
     const [head, ...rows] = rowsOf(viewOf(id));
     const button = element("button", "Save as CSV", { type: "button", class: "button" });
     button.addEventListener("click", () => save(csv([head, ...rows]), `${id}.csv`, "text/csv"));
+    const picture = element("button", "Save as PNG", { type: "button", class: "button" });
+    picture.addEventListener("click", () => Plotly.downloadImage(plots.get(id), { format: "png", scale: 2, filename: id }));
     const table = element("table", null);
     table.createTHead().insertRow().append(...head.map((cell) => element("th", cell, { scope: "col" })));
     const body = table.createTBody();
@@ -212,7 +228,7 @@
     const box = element("div", null, { class: "table-box", role: "region", tabindex: "0", "aria-label": `Data of ${payload.figures[id].title}` });
     box.append(table);
     const note = rows.length > mostRows ? [element("p", `The first ${mostRows} of ${rows.length} rows; the file has all.`, { class: "spread" })] : [];
-    details.replaceChildren(details.querySelector("summary"), button, box, ...note);
+    details.replaceChildren(details.querySelector("summary"), button, picture, box, ...note);
   }
 
   // ---- controls ----------------------------------------------------------------------------------------------------

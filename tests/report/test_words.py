@@ -1,0 +1,143 @@
+"""The sentences and the table, against runs whose answers are worked out on paper."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import numpy as np
+import pytest
+
+from paota.report.figure import listing, log_ticks, power_of_ten
+from paota.report.study import distinct_names, gather
+from paota.report.table import results_table
+from paota.report.timing import staleness_bins
+from paota.report.verdict import headline, what_ran
+from paota.report.words import percent, quantity, target_percent
+from paota.results import Result
+
+from .factory import by_hand, make_result
+
+
+def plain(html: str) -> str:
+    """The text of a piece of HTML, its narrow spaces as ordinary ones."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", "", html)).replace("\u202f", " ")).strip()
+
+
+def said(*results: Result) -> list[str]:
+    return [plain(sentence) for sentence in headline(gather(results))]
+
+
+def cells(*results: Result) -> list[list[str]]:
+    rows = re.findall(r"<tr>(.*?)</tr>", results_table(gather(results)))
+    return [[plain(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in rows]
+
+
+FAST = [(0.0, 0.1), (40.0, 0.5), (80.0, 0.8)]
+SLOW = [(0.0, 0.1), (50.0, 0.6), (100.0, 0.9)]
+
+
+def test_who_is_first_and_by_how_much() -> None:
+    assert said(by_hand({"fast": [FAST], "slow": [SLOW]})) == [
+        "fast reaches 80 % first, after 80 simulated seconds: 20 % sooner than slow.",
+        # At 80 s, where the fast one ends, the slow one has what it had at 50 s.
+        "The best final accuracy is 90.0 %, by slow; at the same simulated time (80 s) fast leads with 80.0 %.",
+    ]
+
+
+def test_equal_times_are_called_equal_and_the_missing_are_named() -> None:
+    never = [(0.0, 0.1), (90.0, 0.2)]
+    first, _ = said(by_hand({"a": [FAST], "b": [FAST], "c": [never]}))
+    assert first == "a reaches 80 % first, after 80 simulated seconds: as soon as b; c did not get there."
+
+
+def test_the_highest_target_that_was_reached_counts_and_none_is_said() -> None:
+    half = [(0.0, 0.1), (10.0, 0.55)]
+    assert said(by_hand({"a": [half]}))[0] == "a reaches 50 % first, after 10 simulated seconds."
+    assert said(by_hand({"a": [[(0.0, 0.1), (10.0, 0.2)]]}))[0] == "Nobody reached 50 %, the lowest target."
+    assert said(by_hand({"a": [half]}, targets=()))[0].startswith("The best final accuracy is 55.0 %")
+
+
+def test_seeds_are_said_to_be_medians() -> None:
+    runs = by_hand({"a": [[(0.0, 0.1), (time_s, 0.9)] for time_s in (10.0, 20.0, 60.0)]})
+    assert said(runs)[0] == "a reaches 80 % first, after 20 simulated seconds (median of 3 seeds)."
+    assert plain(what_ran(gather([runs]))) == "1 algorithm, 3 seeds, 100 devices and 1 round on mnist."
+
+
+def test_divergence_is_said_and_marked() -> None:
+    result = make_result(rounds=10, seeds=2, devices=5, diverged=("cotaf",))
+    assert said(result)[-1] == "cotaf diverged (seed 0 in round 6)."
+    assert any(row[0] == "cotafdiverged in 1 seed" for row in cells(result))
+
+
+def test_table_of_one_seed() -> None:
+    groups, heads, fast, slow = cells(by_hand({"fast": [FAST], "slow": [SLOW]}))
+    assert groups == ["Algorithm", "Test accuracy", "Rounds to", "Simulated seconds to"]
+    assert heads == ["final, after 2 rounds", "after 80 s", "50 %", "80 %", "50 %", "80 %"]
+    assert fast == ["fast", "80.0 %", "80.0 %", "1", "2", "40", "80"]
+    assert slow == ["slow", "90.0 %", "60.0 %", "1", "2", "50", "100"]
+
+
+def test_table_has_the_spread_and_says_what_was_not_reached() -> None:
+    # Seconds to 50 %: 10, 20, 30, so quartiles 15 and 25. 80 % is reached by one seed of three: no median.
+    seeds = [[(0.0, 0.1), (10.0, 0.6)], [(0.0, 0.1), (20.0, 0.7)], [(0.0, 0.1), (30.0, 0.8)]]
+    *_, row = cells(by_hand({"a": seeds}))
+    # Mean 0.7, standard deviation sqrt(0.02 / 3) = 0.0816. At 10 s only the first has left 0.1.
+    assert row[1] == "70.0 % ± 8.2"
+    assert row[2] == "26.7 % ± 23.6"
+    assert row[3:] == ["1 1–1", "not reached 1 of 3 seeds", "20 15–25", "not reached 1 of 3 seeds"]
+
+
+def test_equal_rounds_get_a_column_only_when_the_runs_are_of_unequal_length() -> None:
+    longer = [*SLOW, (150.0, 0.95)]
+    _, heads, fast, slow = cells(by_hand({"fast": [FAST], "slow": [longer]}))
+    assert heads[:3] == ["final", "after 2 rounds", "after 80 s"]
+    assert fast[1:4] == ["80.0 %", "80.0 %", "80.0 %"]
+    assert slow[1:4] == ["95.0 %", "90.0 %", "60.0 %"]
+
+
+def test_several_runs_are_compared_at_the_time_that_all_of_them_reached() -> None:
+    one = by_hand({"a": [FAST]}, name="one")
+    two = by_hand({"a": [SLOW]}, name="two", targets=(0.9,))
+    _, heads, first, second = cells(one, two)
+    assert first[0] == "one: a"
+    assert second[0] == "two: a"
+    assert heads[1] == "after 80 s"
+    assert second[2] == "60.0 %"
+    # A target that only the other run set is not "not reached".
+    assert first[-1] == "–"
+
+
+def test_best_of_each_column_is_bold() -> None:
+    table = results_table(gather([by_hand({"fast": [FAST], "slow": [SLOW]})]))
+    bold = [plain(part) for part in re.findall(r"<strong[^>]*>(.*?)</strong>", table)]
+    assert bold == ["80.0 %", "1", "2", "40", "80", "90.0 %", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("largest", "count", "last"), [(0, 1, (0, 0)), (11, 12, (11, 11)), (12, 7, (12, 13)), (999, 12, (924, 1007))]
+)
+def test_staleness_bins(largest: int, count: int, last: tuple[int, int]) -> None:
+    bins = staleness_bins(largest)
+    assert len(bins) == count
+    assert bins[-1] == last
+
+
+def test_small_words() -> None:
+    assert distinct_names(["a", "b", "a", "a (2)", "a"]) == ["a", "b", "a (2)", "a (2) (2)", "a (3)"]
+    assert listing([]) == ""
+    assert listing(["a", "b", "c"]) == "a, b and c"
+    assert percent(0.8314) == "83.1\u202f%"
+    assert target_percent(0.825) == "82.5\u202f%"
+    assert (quantity(12345.6), quantity(88.64), quantity(40.0)) == ("12,346", "88.6", "40")
+
+
+def test_logarithmic_ticks() -> None:
+    assert log_ticks(10, 1e7)["ticktext"] == ["10¹", "10³", "10⁵", "10⁷"]
+    assert log_ticks(1.4e-9, 2.6e-9)["ticktext"] == ["1.5·10⁻⁹", "2·10⁻⁹", "2.5·10⁻⁹"]
+    assert log_ticks(0.5, 20)["ticktext"] == ["0.5", "1", "2", "5", "10", "20"]
+    assert log_ticks(3.2, 3.3) == {}
+    assert power_of_ten(5e-4) == "5·10⁻⁴"
+    for low, high in ((1e-300, 1e300), (1e-12, 1.0), (7.0, 7.0)):
+        assert len(log_ticks(low, high).get("tickvals", [])) <= 6
+    assert np.isfinite(log_ticks(1e-300, 1e300)["tickvals"]).all()
