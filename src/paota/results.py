@@ -165,4 +165,7 @@ def _stack(trajectories: Sequence[Trajectory], table: str) -> Columns:
         names = {"label": t.label, "algorithm": t.algorithm} if table == "metrics" else {"label": t.label}
         constant: Columns = {name: np.full(length, value, dtype=object) for name, value in names.items()}
         parts.append({**constant, "seed": np.full(length, t.seed), **columns})
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    names_of_all = dict.fromkeys(name for part in parts for name in part)
+    return {  # a column that only some trajectories have, such as `lost`, is NaN for the others
+        name: np.concatenate([part.get(name, np.full(len(part["seed"]), np.nan)) for part in parts]) for name in names_of_all
+    }

@@ -35,6 +35,20 @@ def timing_section(study: Study, points: int) -> Section:
         _against_round(
             study, points, "staleness_max", "Largest staleness (rounds)", "The oldest contribution of each round."
         ),
+        _against_round(
+            study,
+            points,
+            "lost",
+            "Lost updates",
+            "Contributions that faults took away, or that were held back because they were too stale.",
+        ),
+        _against_round(
+            study,
+            points,
+            "silent",
+            "Silent devices",
+            "Devices that were ready but did not transmit: a guard held their update back, or their channel was too weak.",
+        ),
     ]
     return Section(
         id="timing",

@@ -1,0 +1,93 @@
+"""The summary, by hand."""
+
+import math
+import tomllib
+
+import numpy as np
+import pytest
+
+from paota import files
+from paota.experiment import Experiment
+from paota.results import Result, Trajectory
+
+
+def trajectory(label, seed, accuracy, step_s, **extra):
+    accuracy = np.array(accuracy)
+    n = len(accuracy)
+    metrics = {
+        "round": np.arange(n),
+        "time_s": step_s * np.arange(n),
+        "ready": np.ones(n, int),
+        "test_accuracy": accuracy,
+        "test_loss": 1 - accuracy,
+        "train_loss": 1 - accuracy,
+        **extra,
+    }
+    devices = {"round": np.arange(n), "device": np.zeros(n, int)}
+    return Trajectory(
+        label=label, algorithm="paota", seed=seed, metrics=metrics, devices=devices, model=np.zeros(3), compute_s=2.0
+    )
+
+
+@pytest.fixture
+def result():
+    return Result(
+        experiment=Experiment.from_dict({"targets": [0.5, 0.9]}),
+        trajectories=[
+            trajectory("a", 0, [0.1, 0.4, 0.6, 0.8], 8.0),
+            trajectory("a", 1, [0.1, 0.5, 0.5, 0.95], 8.0, lost=np.array([0, 1, 0, 2])),
+            trajectory("a", 2, [0.1, np.nan, 0.3, 0.7], 8.0),
+            trajectory("b", 0, [0.1, 0.55, 0.9], 15.0),
+        ],
+    )
+
+
+def test_summary_by_hand(result):
+    summary = result.summary
+    assert summary["equal_time_s"] == 24.0
+    assert summary["equal_rounds"] == 2
+    a, b = summary["algorithms"]["a"], summary["algorithms"]["b"]
+    assert a["rounds_to"]["0.5"]["values"] == [2, 1, 3]
+    assert a["seconds_to"]["0.5"] == {"median": 16.0, "q25": 12.0, "q75": 20.0, "reached": 3, "values": [16, 8, 24]}
+    assert a["rounds_to"]["0.9"]["values"] == [math.inf, 3, math.inf]
+    assert a["rounds_to"]["0.9"]["reached"] == 1
+    assert a["rounds_to"]["0.9"]["median"] == math.inf
+    assert a["final_accuracy"]["mean"] == pytest.approx((0.8 + 0.95 + 0.7) / 3)
+    assert a["accuracy_at_equal_rounds"]["values"] == [0.6, 0.5, 0.3]
+    assert b["accuracy_at_equal_time"]["values"] == [0.55]
+    assert a["rounds_per_second"] == pytest.approx(9 / 6)
+    assert files.jsonable(summary)["algorithms"]["a"]["rounds_to"]["0.9"]["median"] is None
+
+
+def test_time_to(result):
+    assert result.time_to(0.5) == {"a": 16.0, "b": 15.0}
+    assert result.time_to(0.9, "a") == math.inf
+
+
+def test_arrays(result):
+    assert result.array("a", "test_accuracy").shape == (3, 4)
+    assert np.isnan(result.array("a", "test_accuracy")[2, 1])
+
+
+def test_a_column_of_only_some(result):
+    lost = result.metrics["lost"]
+    assert np.isnan(lost[:4]).all()
+    assert lost[4:8].tolist() == [0, 1, 0, 2]
+
+
+@pytest.mark.parametrize("name", ["plain", 'quo"te', "back\\slash", "new\nline", "🚀", "\x7f\x00", "</script>", "\ud800"])
+def test_any_name_survives_toml(name):
+    text = files.to_toml({"name": name, "table": {name: 1.5}, "list": [{"x": [1, 2]}, {"x": [True]}]})
+    back = tomllib.loads(text)
+    clean = name.encode("utf-8", "replace").decode()
+    assert back == {"name": clean, "table": {clean: 1.5}, "list": [{"x": [1, 2]}, {"x": [True]}]}
+
+
+def test_atomic_write_leaves_the_old_file(tmp_path):
+    target = tmp_path / "x.txt"
+    files.write_text(target, "old")
+    with pytest.raises(RuntimeError), files.atomic(target) as stream:
+        stream.write(b"half")
+        raise RuntimeError
+    assert target.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
