@@ -8,6 +8,7 @@ may show progress, save or stop. The ring buffer holds versions, not devices.
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,16 +16,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh, NamedSharding
 
-from . import settings
-from .air.uplink import Uplink, noise_power_w
+from . import caches, settings, sharding, streaming
+from .air.channel import make_uplink
+from .air.uplink import Uplink
 from .algorithms.base import Algorithm, Event, Outcome
+from .faults import Faults, Guards
+from .faults.signals import Checked, corrupt_and_guard, disturb
 from .experiment import Air, Power, Training
-from .models.base import Model, cross_entropy
-from .rng import Purpose, device_key
+from .learner import GenericLearner, Learner, Trained
+from .learner import as_float as as_float
+from .models.base import Model
+from .rng import Purpose, device_key, draw_key
 from .timing.timeline import Timeline
 
-EVALUATION_BLOCK = 10_000  # samples judged at once; bounds the memory of a forward pass
+caches.use_compile_cache()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +42,8 @@ class Rule:
     training: Training
     air: Air
     power: Power
+    faults: Faults = Faults()
+    guards: Guards = Guards()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +56,17 @@ class Shape:
     versions: int  # depth of the ring buffer
     events: int  # an engine call
     train_loss: str
+    learner: Learner | None = None  # None: the generic one
+    block: int | None = None  # devices whose models are held at once; None: all of the event
+    mesh: Mesh | None = None  # JAX devices that share the work; None: one
 
 
 class Fleet(NamedTuple):
-    """All data, once: samples are stored once and devices hold indices into them."""
+    """All data, once: samples are stored once and devices hold indices into them. `x_*` is as the learner encodes it."""
 
-    x_train: jax.Array
+    x_train: Any
     y_train: jax.Array
-    x_test: jax.Array
+    x_test: Any
     y_test: jax.Array
     shard_indices: jax.Array
     shard_offsets: jax.Array  # [K]
@@ -71,6 +83,7 @@ class Rows(NamedTuple):
     device: np.ndarray
     version: np.ndarray
     training: np.ndarray
+    time_s: np.ndarray
 
 
 class State(NamedTuple):
@@ -99,12 +112,15 @@ class Program:
 
     def __init__(self, template: Rule, model: Model, shape: Shape) -> None:
         self.template, self.model, self.shape = template, model, shape
+        self.learner = shape.learner or GenericLearner(model, shape.input_shape, shape.num_classes)
         self.traces = 0
         example = jax.eval_shape(lambda: model.init(jax.random.key(0), shape.input_shape, shape.num_classes))
         flat, self.unravel = ravel_pytree(jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), example))
         self.num_parameters = flat.size
-        self._step_many = jax.jit(self._run_events)
-        self._judge = jax.jit(self._evaluate)
+        everywhere = None if shape.mesh is None else NamedSharding(shape.mesh, sharding.EVERYWHERE)
+        # The state is handed on: the next call may write where the last one left it.
+        self._step_many = jax.jit(self._run_events, donate_argnames="state", out_shardings=everywhere)
+        self._judge = jax.jit(self._evaluate, out_shardings=everywhere)
 
     def initial_model(self, seed: int) -> jax.Array:
         key = device_key(seed, Purpose.INITIAL_MODEL)
@@ -116,7 +132,11 @@ class Program:
 
     def judge(self, model: jax.Array, fleet: Fleet) -> tuple[jax.Array, jax.Array, jax.Array]:
         """(test accuracy, test loss, F(w)) of one model."""
-        return self._judge(model, fleet)
+        return self._judge(self.place(model), self.place(fleet))
+
+    def place(self, tree: Any) -> Any:
+        """Arrays where the program expects them: on every JAX device that shares the work."""
+        return sharding.replicate(self.shape.mesh, tree)
 
     def compile(self, *arguments: Any) -> Any:
         """Ahead of time, so that compiling can be announced and kept out of the measured speed."""
@@ -142,25 +162,20 @@ class Program:
 
     def _event(self, rule: Rule, seed: jax.Array, fleet: Fleet, state: State, row: Any) -> tuple[State, Log]:
         depth = self.shape.versions
-        model = state.ring[row.round % depth]
-        start = state.ring[row.version % depth]  # [n, d]
-        local, batch_loss = self._train(rule.training, seed, fleet, start, row)
-        event = Event(
-            round=row.round,
-            model=model,
-            previous_model=state.ring[jnp.maximum(row.round - 1, 0) % depth],
-            local_model=local,
-            update=local - start,
-            staleness=row.round - row.version,
-            num_samples=fleet.shard_sizes[row.device].astype(model.dtype),
-            ready=row.ready,
-            num_devices=jnp.asarray(len(fleet.shard_sizes), model.dtype),
-            state=state.server,
-        )
-        outcome: Outcome = rule.algorithm.aggregate(event, self._uplink(rule, seed, row), rule.power)
-        anyone = row.ready.any()  # nobody: w^(r+1) = w^r exactly, with no noise
-        new_model = jnp.where(anyone, outcome.model, model)
-        server = jax.tree.map(lambda new, old: jnp.where(anyone, new, old), outcome.state, state.server)
+        order = sharding.dealt(self.shape.mesh, self.shape.max_ready)
+        if order is not None:
+            row = jax.tree.map(lambda column: column[order] if column.ndim else column, row)
+
+        def serve(local: jax.Array, update: jax.Array, loss: jax.Array) -> tuple[Outcome, jax.Array]:
+            outcome = self.aggregate(
+                rule, seed, row, state.ring[row.round % depth], state.ring[jnp.maximum(row.round - 1, 0) % depth],
+                None, local, num_samples=fleet.shard_sizes[row.device], num_devices=len(fleet.shard_sizes),
+                state=state.server, update=update,
+            )  # fmt: skip
+            return outcome, jnp.squeeze(loss, axis=1)
+
+        outcome, batch_loss = self._with_trained(rule.training, seed, fleet, state.ring, row, serve)
+        new_model, server = outcome.model, outcome.state
         judged = jax.lax.cond(
             row.evaluate, lambda: self._evaluate(new_model, fleet), lambda: (jnp.full((), jnp.nan),) * 3
         )
@@ -168,83 +183,127 @@ class Program:
             judged = (*judged[:2], jnp.where(row.ready, batch_loss, 0).sum() / row.ready.sum())
         log = Log(
             *judged,
-            jnp.where(anyone, outcome.noise_std, jnp.nan),
+            outcome.noise_std,
             jnp.isfinite(new_model).all(),
-            outcome.weight,
-            outcome.amplitude,
-            outcome.similarity,
-            outcome.transmit_power_w,
+            *(column if order is None else column[np.argsort(order)] for column in outcome[1:5]),
         )
         return State(state.ring.at[(row.round + 1) % depth].set(new_model), server), log
+
+    def aggregate(
+        self, rule: Rule, seed: jax.Array, row: Any, model: jax.Array, previous_model: jax.Array,
+        start: jax.Array | None, local: jax.Array, *, num_samples: jax.Array, num_devices: int, state: Any,
+        update: jax.Array | None = None,
+    ) -> Outcome:  # fmt: skip
+        """The server's half of an event; a deployment (`paota.flower`) calls it with what real devices have trained.
+
+        Give the devices' `start` [n, d], or their `update` where it is known already.
+        """
+        work = Checked(local, local - start if update is None else update, row.ready)
+        work = corrupt_and_guard(rule.faults, rule.guards, seed, row.device, work)
+        row = row._replace(ready=work.ready)
+        event = Event(
+            round=row.round,
+            model=model,
+            previous_model=previous_model,
+            local_model=work.local_model,
+            update=work.update,
+            staleness=row.round - row.version,
+            num_samples=num_samples.astype(model.dtype),
+            ready=row.ready,
+            num_devices=jnp.asarray(num_devices, model.dtype),
+            state=state,
+        )
+        outcome = rule.algorithm.aggregate(event, self._uplink(rule, seed, row), rule.power)
+        anyone = row.ready.any()  # nobody: w^(r+1) = w^r exactly, with no noise
+        kept = jax.tree.map(lambda new, old: jnp.where(anyone, new, old), outcome.state, state)
+        noise_std = jnp.where(anyone, outcome.noise_std, jnp.nan)
+        return outcome._replace(model=jnp.where(anyone, outcome.model, model), noise_std=noise_std, state=kept)
 
     def _train(
         self, training: Training, seed: jax.Array, fleet: Fleet, start: jax.Array, row: Any
     ) -> tuple[jax.Array, jax.Array]:
-        """M mini-batch SGD steps of every device of the event: (w_k [n, d], mean loss seen [n]).  # Eq. local_update"""
-        steps, batch = training.local_steps, training.batch_size
-        size = fleet.shard_sizes[row.device]
-        position = jax.vmap(
-            lambda device, number, high: jax.random.randint(
-                draw_key(seed, Purpose.BATCH, device, number), (steps, batch), 0, high
-            )
-        )(row.device, row.training, size)
-        sample = fleet.shard_indices[fleet.shard_offsets[row.device][:, None, None] + position]  # [n, M, B]
+        """(w_k [n, d], mean loss seen [n]) of devices that start from models of their own, `start` [n, d]."""
+        everyone = row._replace(ready=jnp.ones(len(start), bool))
+        trained = self._train_devices(training, seed, fleet, start, jnp.arange(len(start)), everyone)
+        return trained.local_model, trained.loss
 
-        def loss(params: Any, indices: jax.Array) -> jax.Array:
-            logits = self.model.apply(params, as_float(fleet.x_train[indices]))
-            return cross_entropy(logits, fleet.y_train[indices]).mean()
+    def _with_trained(
+        self, training: Training, seed: jax.Array, fleet: Fleet, ring: jax.Array, row: Any, serve: Any
+    ) -> tuple[Outcome, jax.Array]:
+        """`serve(local, update, loss [n, 1])` of all devices of the event, or the same block by block of devices."""
+        columns = (row.version % self.shape.versions, row.ready, row.device, row.training)
 
-        def step(params: Any, indices: jax.Array) -> tuple[Any, jax.Array]:
-            value, gradient = jax.vmap(jax.value_and_grad(loss))(params, indices)
-            return jax.tree.map(lambda w, g: w - training.learning_rate * g, params, gradient), value
+        def train(*columns: jax.Array) -> tuple[jax.Array, ...]:
+            slot, ready, device, number = columns
+            part = row._replace(ready=ready, device=device, training=number)
+            trained = self._train_devices(training, seed, fleet, ring, slot, part)
+            return trained.local_model, trained.update, trained.loss[:, None]
 
-        params = jax.vmap(self.unravel)(start)
-        params, losses = jax.lax.scan(step, params, sample.swapaxes(0, 1))
-        return jax.vmap(lambda p: ravel_pytree(p)[0])(params), losses.mean(axis=0)
+        block = self.shape.block
+        if block is None:
+            served: tuple[Outcome, jax.Array] = serve(*train(*columns))
+            return served
+        return streaming.in_blocks(  # type: ignore[no-any-return]
+            serve,
+            lambda first: train(*(jax.lax.dynamic_slice_in_dim(c, first, block) for c in columns)),
+            rows=self.shape.max_ready,
+            block=block,
+        )
+
+    def _train_devices(
+        self, training: Training, seed: jax.Array, fleet: Fleet, ring: jax.Array, slot: jax.Array, row: Any
+    ) -> Trained:
+        """M mini-batch SGD steps of every device of the event, from `ring[slot]`.  # Eq. local_update"""
+        shape = (training.local_steps, training.batch_size)
+        rate = jnp.asarray(training.learning_rate, ring.dtype)
+
+        def train(
+            seed: jax.Array, fleet: Fleet, ring: jax.Array, rate: jax.Array,
+            slot: jax.Array, ready: jax.Array, device: jax.Array, number: jax.Array,
+        ) -> Trained:  # fmt: skip
+            position = jax.vmap(
+                lambda k, n, high: jax.random.randint(draw_key(seed, Purpose.BATCH, k, n), shape, 0, high)
+            )(device, number, fleet.shard_sizes[device])
+            sample = fleet.shard_indices[fleet.shard_offsets[device][:, None, None] + position]  # [n, M, B]
+            return self.learner.train(rate, ring, slot, ready, sample, fleet.x_train, fleet.y_train)
+
+        columns = (slot, row.ready, row.device, row.training)
+        return sharding.train(self.shape.mesh, train, (seed, fleet, ring, rate), columns)
 
     def _uplink(self, rule: Rule, seed: jax.Array, row: Any) -> Uplink:
-        channel = jax.vmap(lambda device: rule.air.fading.draw(draw_key(seed, Purpose.CHANNEL, row.round, device)))(
-            row.device
+        uplink = make_uplink(
+            rule.air, rule.power, seed, round=row.round, time_s=row.time_s, device=row.device, ready=row.ready
         )
-        return Uplink(
-            channel=channel,
-            ready=row.ready,
-            noise_power_w=noise_power_w(rule.air.bandwidth_hz, rule.air.n0_dbm_per_hz),
-            max_power_w=rule.power.max_power_w,
-            noise_key=draw_key(seed, Purpose.NOISE, row.round),
-        )
+        return disturb(rule.faults, seed, row.round, row.device, uplink)
 
     def _evaluate(self, model: jax.Array, fleet: Fleet) -> tuple[jax.Array, jax.Array, jax.Array]:
-        params = self.unravel(model)
-
-        def judge(x: jax.Array, y: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
-            """Weighted (accuracy, loss) over all samples, block by block."""
-            total = jnp.zeros(2)
-            for first in range(0, len(x), EVALUATION_BLOCK):
-                block = slice(first, first + EVALUATION_BLOCK)
-                logits = self.model.apply(params, as_float(x[block]))
-                right = (jnp.argmax(logits, axis=-1) == y[block]).astype(logits.dtype)
-                total += jnp.stack([weight[block] @ right, weight[block] @ cross_entropy(logits, y[block])])
-            return total[0], total[1]
-
-        equal = jnp.full(len(fleet.y_test), 1.0 / len(fleet.y_test))
-        test_accuracy, test_loss = judge(fleet.x_test, fleet.y_test, equal)
+        """(test accuracy, test loss, F(w)); F is Eq. sys_FL_task, or NaN where the mini-batches' loss stands for it."""
+        judge = functools.partial(sharding.judge, self.shape.mesh, self.learner, model)
+        accuracy, loss = judge(fleet.x_test, fleet.y_test, jnp.full(len(fleet.y_test), 1.0 / len(fleet.y_test)))
         if self.shape.train_loss == "batches":
-            return test_accuracy, test_loss, jnp.full((), jnp.nan)
-        return test_accuracy, test_loss, judge(fleet.x_train, fleet.y_train, fleet.sample_weight)[1]
+            return accuracy, loss, jnp.full((), jnp.nan)
+        return accuracy, loss, judge(fleet.x_train, fleet.y_train, fleet.sample_weight)[1]
 
 
-def draw_key(seed: jax.Array, purpose: Purpose, *counters: jax.Array) -> jax.Array:
-    """The key of one draw inside the program; `seed` is the experiment's root key."""
-    key = jax.random.fold_in(seed, int(purpose))
-    for counter in counters:
-        key = jax.random.fold_in(key, counter)
-    return key
+HELD_BYTES = 2**30  # of devices' models, the most that an event keeps in memory at once
+BLOCK_BYTES = 2**26  # of devices' models in a block, where they do not all fit
 
 
-def as_float(x: jax.Array) -> jax.Array:
-    """Pixels 0..255 are stored as bytes (a quarter of the memory traffic) and scaled to [0, 1] where they are used."""
-    return x.astype(float) / 255 if x.dtype == jnp.uint8 else x.astype(float)
+def sizes(devices: int, num_parameters: int, mesh: Mesh | None) -> tuple[int, int | None]:
+    """(places for the devices of an event, devices held at once or None for all of them).
+
+    Few different sizes, and whole vectors: then zeros at the end change no sum.
+    """
+    unit = math.lcm(16 if devices > 1 else 1, 1 if mesh is None else mesh.size)
+    row_bytes = 2 * 4 * num_parameters  # the model and the update
+    if _round_up(devices, unit) * row_bytes <= HELD_BYTES:
+        return _round_up(devices, unit), None
+    block = _round_up(BLOCK_BYTES // row_bytes, unit)
+    return _round_up(devices, block), block
+
+
+def _round_up(number: int, unit: int) -> int:
+    return max(1, -(-number // unit)) * unit
 
 
 @functools.lru_cache(maxsize=32)
@@ -268,7 +327,9 @@ def rows_of(timeline: Timeline, first: int, shape: Shape, evaluate: np.ndarray) 
         device=np.zeros((shape.events, shape.max_ready), np.int32),
         version=np.zeros((shape.events, shape.max_ready), np.int32),
         training=np.zeros((shape.events, shape.max_ready), np.int32),
+        time_s=np.zeros(shape.events, np.float32),
     )
+    rows.time_s[:count] = timeline.time_s[first : first + count]
     rows.evaluate[:count] = evaluate[first : first + count]
     for i in range(count):
         flat = slice(timeline.offsets[first + i], timeline.offsets[first + i + 1])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import settings as _settings
 from .errors import UserError, unknown_name
+from .faults import Faults, Guards
 from .registry import ALGORITHMS, CHANNELS, DATASETS, DIGITAL_UPLINKS, LATENCIES, MODELS, PARTITIONS, PATH_LOSSES
 from .settings import choice, setting
 from .timing.timeline import Horizon
@@ -99,9 +100,9 @@ class Evaluation:
 
 SECTIONS = {
     "data": Data, "model": ModelChoice, "training": Training, "timing": Timing,
-    "air": Air, "power": Power, "evaluation": Evaluation,
+    "air": Air, "power": Power, "evaluation": Evaluation, "faults": Faults, "guards": Guards,
 }  # fmt: skip
-OVERRIDABLE = ("training", "timing", "air", "power")
+OVERRIDABLE = ("training", "timing", "air", "power", "faults", "guards")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +115,8 @@ class Contestant:
     timing: Timing
     air: Air
     power: Power
+    faults: Faults
+    guards: Guards
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
@@ -144,6 +147,8 @@ class Experiment:
     air: Air
     power: Power
     evaluation: Evaluation
+    faults: Faults
+    guards: Guards
     contestants: tuple[Contestant, ...]
     base: Path = field(default=Path("."), compare=False)  # relative paths in the file start here
 
@@ -247,7 +252,8 @@ def _contestants(entries: Any, table: Mapping[str, Any]) -> tuple[Contestant, ..
             own = overrides.get(key, {})
             if not isinstance(own, Mapping):
                 raise UserError(f"{where}.{key} must be a table of settings, not {own!r}")
-            sections[key] = _settings.parse(SECTIONS[key], {**table.get(key, {}), **own}, f"{where}.{key}" if own else key)
+            mine = _settings.merge(SECTIONS[key], table.get(key, {}), own) if own else table.get(key, {})
+            sections[key] = _settings.parse(SECTIONS[key], mine, f"{where}.{key}" if own else key)
         algorithm = _settings.parse(ALGORITHMS[name], entry, where)
         made.append(Contestant(label=label, algorithm=algorithm, overrides=overrides, **sections))
     labels = [c.label for c in made]
@@ -274,6 +280,10 @@ def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
             changed["algorithms"] = entries
         else:
             _put(changed, [first, *rest], value, dotted)
+    for section, cls in SECTIONS.items():
+        own = {key.partition(".")[2]: value for key, value in changes.items() if key.startswith(f"{section}.")}
+        if own and isinstance(table.get(section), Mapping):
+            changed[section] = _settings.merge(cls, _copy(table[section]), own)
     return changed
 
 

@@ -22,6 +22,13 @@ class Purpose(IntEnum):
     BATCH = 5
     CHANNEL = 6
     NOISE = 7
+    POSITION = 8
+    CHANNEL_ESTIMATE = 9
+    PHASE_ERROR = 10
+    TIMING_ERROR = 11
+    UPLOAD = 12
+    CHANNEL_FOR_LIFE = 13
+    FAULT = 14
 
 
 def host_rng(seed: int, purpose: Purpose, *counters: int) -> np.random.Generator:
@@ -34,3 +41,13 @@ def device_key(seed: int, purpose: Purpose) -> Any:
     import jax
 
     return jax.random.fold_in(jax.random.key(seed), int(purpose))
+
+
+def draw_key(root: Any, purpose: Purpose, *counters: Any) -> Any:
+    """The JAX key of one draw inside the compiled program; `root` is the seed's key, the counters may be arrays."""
+    import jax
+
+    key = jax.random.fold_in(root, int(purpose))
+    for counter in counters:
+        key = jax.random.fold_in(key, counter)
+    return key

@@ -80,6 +80,26 @@ def parse(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     return made
 
 
+def merge(cls: type, base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The table `base` with `own` on top. Where `own` makes another choice, the options of the old one go with it."""
+    merged = {**base, **own}
+    orphaned = _option_names(cls, base) - _option_names(cls, merged) - set(own)
+    return {key: value for key, value in merged.items() if key not in orphaned}
+
+
+def _option_names(cls: type, table: Mapping[str, Any]) -> set[str]:
+    """The options of the variants that a table chooses."""
+    names: set[str] = set()
+    for field in fields(cls):
+        registry = field.metadata.get("registry")
+        if registry is None:
+            continue
+        chosen = table.get(field.name, field.metadata["default_name"])
+        if isinstance(chosen, str) and chosen in registry:  # an unknown name is for `parse` to refuse
+            names.update(option.name for option in fields(registry[chosen]))
+    return names
+
+
 def check(settings: Any, where: str) -> None:
     """Raise a `UserError` for the first value that is out of its range; also for objects built in Python."""
     for field in fields(type(settings)):

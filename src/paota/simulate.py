@@ -21,6 +21,7 @@ from .checkpoint import Checkpoints, Saved
 from .data import Dataset, Shards, load_dataset
 from .errors import Interrupted, UserError
 from .experiment import Contestant, Experiment, as_experiment
+from .faults.timing import FaultyLatencies, suffer
 from .files import Columns
 from .results import Result, Trajectory
 from .rng import Purpose, host_rng
@@ -91,13 +92,15 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
         shards[seed] = data.partition(dataset.y_train, devices=data.devices, rng=rng)
         for contestant in experiment.contestants:
             latencies = Latencies(contestant.timing.latency, devices=data.devices, seed=seed)
+            if contestant.faults.in_timeline:
+                latencies = FaultyLatencies(latencies, contestant.faults)
             world = World(latencies, contestant.timing.period_s, experiment.horizon)
             if (uploads := _uploads(experiment, contestant, dataset, seed)) is not None:
                 world = replace(world, latencies=WithUpload(latencies, uploads), computing=latencies)
             timeline = contestant.algorithm.timeline(world)
             if not len(timeline):
                 raise UserError(f"'{contestant.label}' makes no aggregation before the end: raise rounds or duration_s")
-            timelines[contestant.label, seed] = timeline
+            timelines[contestant.label, seed] = timeline = suffer(timeline, latencies, contestant.guards)
             # One arrival an event would be judged far too often: keep about as many device updates between two looks.
             events = world.match_participants() / max(timeline.ready.mean(), 1e-9)
             judged_every[contestant.label] = experiment.evaluation.every * max(1, round(events))
@@ -169,7 +172,7 @@ class Simulator:
         saved = done
         while done < len(timeline) and not _diverged(logs):
             rows, count = engine.rows_of(timeline, done, program.shape, evaluate)
-            arguments = (numbers, root, fleet, state, rows, np.int32(count))
+            arguments = program.place((numbers, root, fleet, state, rows, np.int32(count)))
             step = self._compile(contestant, program, arguments)
             begin = time.perf_counter()
             state, log = jax.block_until_ready(step(*arguments))
@@ -247,19 +250,34 @@ class Simulator:
 
     def _program(self, contestant: Contestant) -> Any:
         """Sized for the largest event and the greatest staleness over all seeds, so that it is compiled once."""
-        from . import engine
+        from . import engine, sharding
 
         timelines = [self.plan.timelines[contestant.label, seed] for seed in self.plan.seeds]
+        mesh = sharding.mesh_of_all()
+        most = max(int(t.ready.max(initial=0)) for t in timelines)
+        max_ready, block = engine.sizes(most, self._num_parameters, mesh)
         shape = engine.Shape(
             input_shape=tuple(self.plan.dataset.input_shape),
             num_classes=self.plan.dataset.num_classes,
-            max_ready=engine.padded_size(max(int(t.ready.max(initial=0)) for t in timelines)),
-            versions=max(2, *(t.max_staleness + 1 for t in timelines)),
+            max_ready=max_ready,
+            versions=1 << max(1, *(t.max_staleness.bit_length() for t in timelines)),  # few different shapes
             events=min(self.events_a_call, max(len(t) for t in timelines)),
             train_loss=self.plan.experiment.evaluation.train_loss,
             learner=self.learner[0],
+            block=block,
+            mesh=mesh,
         )
         return engine.program_for(_rule(contestant), self.plan.experiment.model, shape)
+
+    @functools.cached_property
+    def _num_parameters(self) -> int:
+        import jax
+
+        dataset = self.plan.dataset
+        shapes = jax.eval_shape(
+            lambda: self.plan.experiment.model.init(jax.random.key(0), tuple(dataset.input_shape), dataset.num_classes)
+        )
+        return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
     def _compile(self, contestant: Contestant, program: Any, arguments: tuple[Any, ...]) -> Any:
         if id(program) not in self._compiled:
@@ -299,7 +317,14 @@ def _rule(contestant: Contestant) -> Any:
     from .engine import Rule
 
     c = contestant
-    return Rule(algorithm=c.algorithm, training=c.training, air=c.air, power=c.power)
+    return Rule(
+        algorithm=c.algorithm,
+        training=c.training,
+        air=c.air,
+        power=c.power,
+        faults=c.faults.in_signals(),
+        guards=replace(c.guards, max_staleness=None),  # the timeline has seen to it
+    )
 
 
 def _evaluate_flags(events: int, every: int) -> NDArray[np.bool_]:
@@ -353,6 +378,7 @@ def _metrics(timeline: Timeline, log: Any, initial: list[float], contestant: Con
         "round": np.arange(events + 1),
         "time_s": column(0.0, timeline.time_s[:events]),
         "ready": np.concatenate([[0], ready]),
+        **_mishaps(timeline, log.weight == 0, mask),
         "test_accuracy": column(initial[0], log.test_accuracy),
         "test_loss": column(initial[1], log.test_loss),
         "train_loss": column(initial[2], log.train_loss),
@@ -366,6 +392,13 @@ def _metrics(timeline: Timeline, log: Any, initial: list[float], contestant: Con
         "over_budget": column(math.nan, _over_ready(over, mask, "mean")),
         **event_spending(timeline, spent, events, shared=contestant.algorithm.over_the_air),
     }
+
+
+def _mishaps(timeline: Timeline, silent: NDArray[np.bool_], mask: NDArray[np.bool_]) -> Columns:
+    """`lost`: updates that faults took or that were too stale to be sent; `silent`: devices ready that sent nothing."""
+    lost = np.zeros(len(mask), int) if timeline.lost is None else timeline.lost[: len(mask)]
+    counts = {"lost": lost, "silent": (silent & mask).sum(axis=1)}
+    return {name: np.concatenate([[0], count]) for name, count in counts.items() if count.any()}
 
 
 def _over_ready(values: NDArray[Any], mask: NDArray[np.bool_], how: str) -> NDArray[Any]:

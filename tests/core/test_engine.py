@@ -155,6 +155,18 @@ def test_users_own_model():
     assert result.trajectories[0].metrics["train_loss"][-1] < result.trajectories[0].metrics["train_loss"][0]
 
 
+def test_very_stale_updates_find_their_version():
+    """One device is 30 periods late: the ring buffer is as deep as the timeline needs."""
+    seconds = [3.0] * 7 + [4.0 * 30.5]
+    table = small(
+        rounds=70, timing={"latency": "per-device", "seconds": seconds, "period_s": 4.0}, algorithms=[{"name": "paota"}]
+    )
+    result = simulate.run(table)
+    metrics = result.trajectories[0].metrics
+    assert np.nanmax(metrics["staleness_max"]) == 30
+    assert result.trajectories[0].diverged_round is None
+
+
 def test_divergence_is_told_and_the_others_go_on():
     algorithms = [
         {"name": "paota", "label": "wild", "training": {"learning_rate": 1e12}},

@@ -11,26 +11,66 @@ from ..units import dbm_to_w
 
 
 class Uplink(NamedTuple):
-    """The air in one aggregation event. Axes: n devices that take part (padded), d parameters."""
+    """The air in one aggregation event. Axes: n devices that take part (padded), d parameters.
 
-    channel: jax.Array  # h_k, complex [n], known to devices and server (perfect CSI)
+    `channel` is what devices and server believe, and what precoders and power caps are made from. Where the air has
+    errors, `actual_channel` is what the signals really meet; None means that the belief is exact.
+    """
+
+    channel: jax.Array  # h_k, complex [n], after combining the receive antennas
     ready: jax.Array  # b_k, bool [n]; padding is never ready
     noise_power_w: jax.Array  # sigma_n^2 = B * N0
     max_power_w: jax.Array  # P_max
     noise_key: jax.Array
+    actual_channel: jax.Array | None = None  # complex [n]
+    timing_offset: jax.Array | None = None  # symbols in (-1, 1), positive is late, [n]
+    mean_gain: jax.Array | float = 1.0  # E|h_k|^2: path gain, [n]
+    packed: bool = False  # two weights a symbol, one on each of the carrier's phases
 
     def transmit(self, precoder: jax.Array, payload: jax.Array) -> jax.Array:
         """y = sum_k h_k phi_k payload_k + n, [d].  # Eq. Global_receive
 
         Payloads are real, so the receiver keeps the real part: of n ~ CN(0, sigma^2) it sees the variance sigma^2/2.
+        Packed, it keeps both parts, each with that noise.
         """
-        gain = jnp.where(self.ready, jnp.real(self.channel * precoder), 0.0)
+        actual = self.channel if self.actual_channel is None else self.actual_channel
+        gain = jnp.where(self.ready, actual * precoder, 0.0)
+        if self.timing_offset is None:
+            signal = self._superpose(gain, payload)
+        else:
+            # A rectangular pulse that comes late by x of a symbol leaves 1-x of itself in its own sampling window and
+            # x in the next one.
+            late, early = jnp.maximum(self.timing_offset, 0.0), jnp.maximum(-self.timing_offset, 0.0)
+            signal = self._superpose(gain * (1 - late - early), payload)
+            signal += self._shift(self._superpose(gain * late, payload), 1)
+            signal += self._shift(self._superpose(gain * early, payload), -1)
         noise = jax.random.normal(self.noise_key, payload.shape[1:]) * jnp.sqrt(self.noise_power_w / 2)
-        return gain @ payload + noise
+        return signal + noise
 
     def transmit_power_w(self, precoder: jax.Array, payload: jax.Array) -> jax.Array:
         """|phi_k payload_k|^2, what Eq. individual_power limits, [n]."""
         return jnp.where(self.ready, jnp.abs(precoder) ** 2 * jnp.sum(payload**2, axis=1), 0.0)
+
+    def without_fading(self) -> Uplink:
+        """A plain additive-noise channel, h = 1 and known; symbol timing stays as it is."""
+        return self._replace(channel=jnp.ones_like(self.channel), actual_channel=None, mean_gain=1.0)
+
+    def _superpose(self, gain: jax.Array, payload: jax.Array) -> jax.Array:
+        """sum_k gain_k payload_k as the receiver reads it; a phase error leaks between the two weights of a symbol."""
+        in_phase = jnp.real(gain) @ payload
+        if not self.packed:
+            return in_phase
+        quadrature = _pairs(jnp.imag(gain) @ payload)
+        crossed = jnp.stack([-quadrature[:, 1], quadrature[:, 0]], axis=1)  # j (a + jb) = -b + ja
+        return in_phase + crossed.ravel()[: in_phase.size]
+
+    def _shift(self, signal: jax.Array, symbols: int) -> jax.Array:
+        """The signal one symbol later (1) or earlier (-1), silence moving in."""
+        step = 2 if self.packed else 1
+        silence = jnp.zeros(step, signal.dtype)
+        if symbols > 0:
+            return jnp.concatenate([silence, signal])[: signal.size]
+        return jnp.concatenate([signal, silence])[-signal.size :]
 
 
 def invert(amplitude: jax.Array, channel: jax.Array) -> jax.Array:
@@ -41,3 +81,8 @@ def invert(amplitude: jax.Array, channel: jax.Array) -> jax.Array:
 def noise_power_w(bandwidth_hz: Any, n0_dbm_per_hz: Any) -> Any:
     """sigma_n^2 = B * N0."""
     return bandwidth_hz * dbm_to_w(n0_dbm_per_hz)
+
+
+def _pairs(weights: jax.Array) -> jax.Array:
+    """[d] -> [ceil(d/2), 2], a zero filling the last symbol of an odd d."""
+    return jnp.pad(weights, (0, weights.size % 2)).reshape(-1, 2)

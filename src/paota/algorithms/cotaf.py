@@ -37,12 +37,14 @@ class Cotaf(Algorithm):
         return synchronous_timeline(world, self.participants)
 
     def aggregate(self, event: Event, uplink: Uplink, power: Power) -> Outcome:
-        channel = uplink.channel if self.fading else jnp.ones_like(uplink.channel)
-        uplink = uplink._replace(channel=channel)
+        uplink = uplink if self.fading else uplink.without_fading()
+        channel = uplink.channel
         sends = event.ready & (jnp.abs(channel) >= self.min_gain) if self.fading else event.ready
         energy = jnp.sum(event.update**2, axis=1)
         # p_t: the loudest common scaling that no device's budget forbids.
-        affordable = jnp.where(sends & (energy > 0), jnp.abs(channel) ** 2 / jnp.where(energy > 0, energy, 1.0), jnp.inf)
+        affordable = jnp.where(
+            sends & (energy > 0), jnp.abs(channel) ** 2 / jnp.where(energy > 0, energy, 1.0), jnp.inf
+        )
         p_t = uplink.max_power_w * jnp.min(affordable)
         scale = jnp.where(jnp.isfinite(p_t), jnp.sqrt(p_t), 1.0)  # nobody has anything to say: any scale does
 

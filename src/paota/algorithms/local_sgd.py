@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import jax.numpy as jnp
 
@@ -11,7 +11,7 @@ from ..air.uplink import Uplink
 from ..settings import setting
 from ..timing.schemes import synchronous
 from ..timing.timeline import Timeline
-from .base import Algorithm, Event, Outcome, World, normalise, not_applicable
+from .base import Algorithm, Event, Outcome, World, digital_outcome, normalise
 
 if TYPE_CHECKING:
     from ..experiment import Power
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSgd(Algorithm):
-    """`participants` devices a round (default: as many as PAOTA has ready on average), equal weights or by samples D_k."""
+    """`participants` devices a round (default: PAOTA's mean number of ready ones), equal weights or by samples D_k."""
 
     participants: int | None = setting(None, low=1)
     weighting: str = setting("equal", options=("equal", "samples"))
+    over_the_air: ClassVar[bool] = False
 
     def timeline(self, world: World) -> Timeline:
         return synchronous_timeline(world, self.participants)
@@ -30,15 +31,7 @@ class LocalSgd(Algorithm):
     def aggregate(self, event: Event, uplink: Uplink, power: Power) -> Outcome:
         raw = event.num_samples if self.weighting == "samples" else jnp.ones_like(event.num_samples)
         weight = normalise(jnp.where(event.ready, raw, 0.0))
-        none = not_applicable(event)
-        return Outcome(
-            model=weight @ event.local_model,  # w^(r+1) = sum_k alpha_k w_k
-            weight=weight,
-            amplitude=none,
-            similarity=none,
-            transmit_power_w=none,
-            noise_std=jnp.nan,
-        )
+        return digital_outcome(event, weight @ event.local_model, weight)  # w^(r+1) = sum_k alpha_k w_k
 
 
 def synchronous_timeline(world: World, participants: int | None) -> Timeline:

@@ -1,4 +1,4 @@
-"""How loud each ready device transmits: Eq. asy:power_control, with beta by the optimiser of P2 or fixed for ablations."""
+"""How loud each ready device transmits: Eq. asy:power_control, beta by the optimiser of P2 or fixed for ablations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def amplitude_cap(uplink: Uplink, payload: jax.Array, cap: str) -> jax.Array:
-    """p_k^max. "paper": the printed number; "physical": what Eq. individual_power really allows, |h_k| sqrt(P)/|payload_k|."""
+    """p_k^max. "paper": the printed number; "physical": what Eq. individual_power allows, |h_k| sqrt(P)/|payload_k|."""
     if cap == "paper":
         return jnp.broadcast_to(uplink.max_power_w, uplink.ready.shape)
     norm = jnp.linalg.norm(payload, axis=1)
@@ -52,7 +52,10 @@ def _mip_on_host(
     from ..power import mip
 
     def solve(*arrays: jax.Array) -> np.ndarray:
-        return mip.host_solve(*(np.asarray(a) for a in arrays), segments=power.segments, tolerance=power.tolerance)
+        *instance, tolerance = (np.asarray(array) for array in arrays)
+        return mip.host_solve(*instance, segments=power.segments, tolerance=float(tolerance))
 
     shape = jax.ShapeDtypeStruct(rho.shape, rho.dtype)
-    return jax.pure_callback(solve, shape, rho, theta, p_max, ready, c1, c2, vmap_method="sequential")
+    inputs = (rho, theta, p_max, ready, c1, c2, power.tolerance)
+    powers: jax.Array = jax.pure_callback(solve, shape, *inputs, vmap_method="sequential")
+    return powers

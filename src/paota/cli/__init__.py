@@ -9,9 +9,14 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..errors import UserError, unknown_name
-from . import presets, report, run
+from ..plugins import load_plugin
+from . import bound, deploy, new, power, presets, report, reproduce, run
 
-COMMANDS = {"run": run, "presets": presets, "report": report}
+COMMANDS = {
+    "run": run, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
+    "new": new, "deploy": deploy,
+}  # fmt: skip
+WITH_PLUGINS = ("run", "report")  # the commands that read experiments, which may name things of the user's own
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.command is None:
             parser.print_help()
             return 0
+        for file in getattr(args, "plugin", ()):
+            load_plugin(file)
         code: int = COMMANDS[args.command].run(args)
         return code
     except UserError as error:
@@ -58,6 +65,11 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for module in COMMANDS.values():
         module.add_parser(commands)
+    for name in WITH_PLUGINS:
+        commands.choices[name].add_argument(
+            "--plugin", action="append", default=[], metavar="FILE.py",
+            help="import a Python file that registers algorithms, channels, ... of your own",
+        )  # fmt: skip
     return parser
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paota.errors import UserError
+from ..errors import UserError
 
 Vector = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -61,7 +61,7 @@ def flags(name: str, value: Any) -> Flags:
 
 def scalar(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
     """One finite number inside the given bound."""
-    if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0:
+    if hasattr(value, "item") and np.ndim(value) == 0:  # scalars of NumPy and of other array libraries
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UserError(f"{name} must be a number, not {_shown(value)}")

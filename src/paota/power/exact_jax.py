@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 _BITS = {jnp.dtype("float32"): (jnp.int32, 30), jnp.dtype("float64"): (jnp.int64, 62)}  # halvings of [0.0, 1.0]
 
 
+@jax.jit
 def solve(lo: ArrayLike, hi: ArrayLike, ready: ArrayLike, c: ArrayLike) -> tuple[Array, Array]:
     """Optimal powers p = clip(tau, lo, hi), 0 where not ready, and the level tau.
 
@@ -36,11 +37,14 @@ def solve(lo: ArrayLike, hi: ArrayLike, ready: ArrayLike, c: ArrayLike) -> tuple
     return jnp.clip(tau, lo, hi), tau
 
 
+@jax.jit
 def solve_batch(lo: Array, hi: Array, ready: Array, c: ArrayLike) -> tuple[Array, Array]:
     """`solve` for many instances at once: arrays [instances, devices], and one c for all or one for each."""
-    return jax.vmap(solve)(lo, hi, ready, jnp.broadcast_to(c, lo.shape[:1]))
+    power, tau = jax.vmap(solve)(lo, hi, ready, jnp.broadcast_to(c, lo.shape[:1]))
+    return power, tau
 
 
+@jax.jit
 def kkt_residual(power: ArrayLike, lo: ArrayLike, hi: ArrayLike, ready: ArrayLike, c: ArrayLike) -> Array:
     """max_k |p_k - clip((|p|^2 + c)/1'p, lo_k, hi_k)| / hi_k over the ready devices, 0 if there are none."""
     power, lo, hi = (jnp.where(jnp.asarray(ready), value, 0) for value in (power, lo, hi))

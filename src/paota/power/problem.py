@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from paota.errors import UserError
-from paota.power import checks
-from paota.power.checks import Flags, Vector
+from ..errors import UserError
+from ..units import dbm_to_w
+from . import checks
+from .checks import Flags, Vector
 
 PAPER_NUM_PARAMETERS = 8070  # the paper's MLP: 784*10 + 10 + 10*10 + 10 + 10*10 + 10
 PAPER_BANDWIDTH_HZ = 20e6
@@ -27,7 +28,7 @@ PAPER_N0_DBM_PER_HZ = -174.0
 class Problem:
     """A checked instance. Arrays have one element per device (K given); only ready devices take part.
 
-    Build it with `from_factors` (the paper's words) or `from_boxes`; the constructor itself checks nothing.
+    Build it with `problem_from`; the constructor itself checks nothing.
     """
 
     p_max: Vector
@@ -76,9 +77,7 @@ class Problem:
         return full
 
 
-def noise_power(
-    *, noise_power_w: Any = None, bandwidth_hz: Any = None, n0_dbm_per_hz: Any = None
-) -> float:
+def noise_power(*, noise_power_w: Any = None, bandwidth_hz: Any = None, n0_dbm_per_hz: Any = None) -> float:
     """sigma^2 = B*N0 in watt, from sigma^2 itself or from bandwidth and density (the paper's where left out)."""
     if noise_power_w is not None:
         if bandwidth_hz is not None or n0_dbm_per_hz is not None:
@@ -89,7 +88,7 @@ def noise_power(
     bandwidth = checks.scalar("bandwidth_hz", bandwidth, at_least=0)
     density = checks.scalar("n0_dbm_per_hz", density)
     try:
-        return bandwidth * 10.0 ** ((density - 30.0) / 10.0)
+        return bandwidth * float(dbm_to_w(density))
     except OverflowError:
         raise UserError(f"n0_dbm_per_hz = {density:g} is too large") from None
 
@@ -99,9 +98,23 @@ def staleness_factor(staleness: Vector, omega: float) -> Vector:
     return 1.0 / (1.0 + staleness / omega)
 
 
+def problem_from(*, lo: Any = None, hi: Any = None, **arguments: Any) -> Problem:
+    """A checked instance from the words of an instance file; `paota.power.solve` explains them."""
+    if lo is None and hi is None:
+        return from_factors(**arguments)
+    factors = ("p_max", "staleness", "similarity", "rho", "theta")
+    given = [name for name in factors if arguments.pop(name, None) is not None]
+    if given:
+        raise UserError(f"give lo and hi, or {given[0]} and its companions, not both")
+    if lo is None or hi is None:
+        raise UserError(f"{'lo' if lo is None else 'hi'} is missing: a box has two bounds")
+    arguments.pop("omega", None)  # turns staleness into rho, and there is none
+    return from_boxes(lo=lo, hi=hi, **arguments)
+
+
 def from_factors(
     *,
-    p_max: Any,
+    p_max: Any = None,
     staleness: Any = None,
     similarity: Any = None,
     rho: Any = None,
@@ -111,6 +124,8 @@ def from_factors(
     **constants: Any,
 ) -> Problem:
     """The instance in the paper's words: caps, staleness (or rho) and similarity theta in [0, 1]."""
+    if p_max is None:
+        raise UserError("p_max is missing (or give lo and hi)")
     _exactly_one("staleness", staleness, "rho", rho)
     _exactly_one("similarity", similarity, "theta", theta)
     theta_name, theta_value = ("theta", theta) if similarity is None else ("similarity", similarity)
@@ -193,9 +208,7 @@ def _finished(
         epsilon2=checks.scalar("epsilon2", epsilon2, at_least=0),
         num_devices=checks.whole("num_devices", len(lo) if num_devices is None else num_devices, at_least=1),
         num_parameters=checks.whole("num_parameters", num_parameters, at_least=1),
-        noise_power_w=noise_power(
-            noise_power_w=noise_power_w, bandwidth_hz=bandwidth_hz, n0_dbm_per_hz=n0_dbm_per_hz
-        ),
+        noise_power_w=noise_power(noise_power_w=noise_power_w, bandwidth_hz=bandwidth_hz, n0_dbm_per_hz=n0_dbm_per_hz),
     )
     if not (math.isfinite(problem.c1) and math.isfinite(problem.c2)):
         raise UserError("smoothness, epsilon2, num_devices, num_parameters and noise_power_w overflow a float64")

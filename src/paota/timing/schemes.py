@@ -17,7 +17,7 @@ MAX_EVENTS = 10_000_000
 
 
 def periodic(latencies: Latencies, *, period_s: float, horizon: Horizon) -> Timeline:
-    """PAOTA (Algorithm 1): at every deadline (r+1)*dT, all devices that have finished take part and get the new model."""
+    """PAOTA (Algorithm 1): at every deadline (r+1)*dT, all that have finished take part and get the new model."""
     return Timeline.build(_periodic(latencies, period_s, horizon))
 
 
@@ -97,6 +97,40 @@ def _buffered(
         events += 1
 
 
+def grouped(latencies: Latencies, *, groups: int, updates: int | None, horizon: Horizon) -> Timeline:
+    """Air-FedGA: synchronous inside a group, groups asynchronous: a group whose slowest member is done makes an event.
+
+    Devices are grouped by the latency of their first training, the quickest together, in groups of (almost) equal size.
+    Ends after the event that brings the arrivals to `updates`, or at the horizon's duration.
+    """
+    return Timeline.build(_grouped(latencies, min(groups, latencies.devices), updates, horizon))
+
+
+def _grouped(
+    latencies: Latencies, groups: int, updates: int | None, horizon: Horizon
+) -> Iterator[tuple[float, Participants]]:
+    everyone = np.arange(latencies.devices)
+    training = np.zeros(latencies.devices, np.int64)
+    first_s = latencies(everyone, training)
+    members = [np.sort(part) for part in np.array_split(np.argsort(first_s, kind="stable"), groups)]
+    running = [(float(first_s[part].max()), group, 0, 0.0, first_s[part]) for group, part in enumerate(members)]
+    heapq.heapify(running)  # a tie in time goes to the lower group; the rest is never compared
+    arrived = 0
+    for event in range(MAX_EVENTS):
+        now_s, group, version, start_s, finish_s = heapq.heappop(running)
+        if horizon.duration_s is not None and now_s > horizon.duration_s:
+            return
+        part = members[group]
+        n = len(part)
+        yield now_s, Participants(part, np.full(n, version), training[part], np.full(n, start_s), finish_s)
+        arrived += n
+        if horizon.duration_s is None and updates is not None and arrived >= updates:
+            return
+        training[part] += 1
+        again_s = now_s + latencies(part, training[part])
+        heapq.heappush(running, (float(again_s.max()), group, event + 1, now_s, again_s))
+
+
 def _count(horizon: Horizon, period_s: float) -> int:
     if horizon.duration_s is None:
         return horizon.rounds or 0
@@ -111,4 +145,4 @@ def mean_ready(timeline: Timeline) -> int:
     return max(1, round(float(timeline.ready.mean()))) if len(timeline) else 1
 
 
-__all__ = ["asynchronous", "buffered", "mean_ready", "periodic", "synchronous"]
+__all__ = ["asynchronous", "buffered", "grouped", "mean_ready", "periodic", "synchronous"]

@@ -1,0 +1,42 @@
+"""FedAsync: every arriving model is mixed into the global one at once, the less the staler it is.
+
+Xie, Koyejo, Gupta: "Asynchronous Federated Optimization", 2019. Its proximal term in the local loss is left out, so
+that all algorithms train alike (their rho = 0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import jax.numpy as jnp
+
+from ..air.uplink import Uplink
+from ..settings import setting
+from ..timing.schemes import asynchronous
+from ..timing.timeline import Timeline
+from .base import Algorithm, Event, Outcome, World, digital_outcome
+from .staleness import FUNCTIONS, staleness_weight
+
+if TYPE_CHECKING:
+    from ..experiment import Power
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAsync(Algorithm):
+    """w <- (1 - a_t) w + a_t w_k with a_t = mixing * s(staleness). The factor is made anew each time, not cumulated."""
+
+    mixing: float = setting(0.6, above=0, high=1)  # alpha
+    staleness: str = setting("polynomial", options=FUNCTIONS)
+    a: float = setting(0.5, low=0)
+    b: float = setting(4.0, low=0)  # of the hinge
+    over_the_air: ClassVar[bool] = False
+
+    def timeline(self, world: World) -> Timeline:
+        return asynchronous(world.latencies, updates=world.match_updates(), horizon=world.horizon)
+
+    def aggregate(self, event: Event, uplink: Uplink, power: Power) -> Outcome:
+        a_t = self.mixing * staleness_weight(self.staleness, event.staleness, self.a, self.b)
+        arrived = jnp.maximum(event.ready.sum(), 1)  # always 1 on this timeline; several at once would share the step
+        weight = jnp.where(event.ready, a_t / arrived, 0.0)
+        return digital_outcome(event, (1 - weight.sum()) * event.model + weight @ event.local_model, weight)

@@ -1,0 +1,139 @@
+"""`paota bound`: Theorem 1, printed and corrected, beside the measured gap of a real run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+from ..experiment import Experiment, as_experiment, read_preset
+
+if TYPE_CHECKING:
+    from ..theory import Analysis
+
+ROUNDS = 30
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "bound",
+        help="Theorem 1 of the paper, printed and corrected, beside the measured gap of a run",
+        description="Run one algorithm with all its models kept, estimate the constants of Theorem 1 from them, and print "
+        "every term of the bound beside the measured gap. The same settings and seed give the same run again.",
+    )
+    parser.add_argument("source", nargs="?", metavar="RUN|EXPERIMENT.toml", help="a run folder or an experiment file")
+    parser.add_argument("--preset", metavar="NAME", help="start from a built-in experiment")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help="change one setting"
+    )
+    parser.add_argument("--label", metavar="LABEL", help="which algorithm of the experiment (default: its first one)")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, metavar="R", help=f"look at the first R rounds (default {ROUNDS})"
+    )
+    parser.add_argument(
+        "--probes", type=int, default=3, metavar="N", help="models that get the costly looks (default 3)"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", help="write bound.csv, bound.json and, with matplotlib, the figure here"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    experiment = _experiment(args)
+    if args.rounds < 1 or args.probes < 1:
+        raise UserError("--rounds and --probes must be at least 1")
+    if args.out and Path(args.out).exists() and not Path(args.out).is_dir():
+        raise UserError(f"--out: '{args.out}' is not a folder")
+
+    from ..files import jsonable
+    from ..theory import analyse
+
+    analysis = analyse(experiment, label=args.label, probes=args.probes)
+    if args.out:
+        _write(analysis, Path(args.out))
+    if args.json:
+        print(json.dumps(jsonable(analysis.to_dict()), allow_nan=False))
+    else:
+        _show(analysis)
+    return 0
+
+
+def _experiment(args: argparse.Namespace) -> Experiment:
+    if args.source and args.preset:
+        raise UserError("give a run folder or an experiment file, or --preset, not both")
+    source: Any = read_preset(args.preset) if args.preset else args.source
+    if source and not args.preset and Path(source).is_dir():
+        source = Path(source) / "experiment.toml"
+        if not source.is_file():
+            raise UserError(f"'{args.source}' is not a run folder (no experiment.toml in it)")
+    experiment = as_experiment(source, args.changes)
+    # Whole rounds, and no looks of the run's own: the analysis takes them itself.
+    changes = {"rounds": args.rounds, "evaluation.every": args.rounds, "evaluation.train_loss": "batches"}
+    return experiment.override(changes)
+
+
+def _write(analysis: Analysis, folder: Path) -> None:
+    from ..files import write_csv, write_json
+    from ..reproduce.style import available
+    from ..theory.figure import draw
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot create the folder '{folder}': {error.strerror}") from None
+    write_csv(folder / "bound.csv", analysis.table())
+    write_json(folder / "bound.json", analysis.to_dict())
+    if not available():
+        print("no figure was drawn: matplotlib is not installed (pip install 'paota[paper]')", file=sys.stderr)
+    draw(analysis, folder)
+
+
+def _show(analysis: Analysis) -> None:
+    from dataclasses import asdict
+
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from ..theory.estimate import ESTIMATORS
+
+    console = Console()
+    names = dict(
+        zip(asdict(analysis.constants), ("L", "zeta", "delta", "epsilon", "vartheta", "sigma", "mu"), strict=True)
+    )
+    constants = Table(
+        title=f"{escape(analysis.record.contestant.label)}: the constants of Theorem 1, estimated from the run"
+    )
+    for heading in ("constant", "value", "estimated as"):
+        constants.add_column(heading, justify="right" if heading == "value" else "left")
+    for key, value in asdict(analysis.constants).items():
+        constants.add_row(names[key], f"{value:.4g}", ESTIMATORS[names[key]])
+    constants.add_row(
+        "F(w*)", f"{analysis.optimum.value:.4g}",
+        f"best value found by centralised training; |grad F| left {analysis.optimum.gradient_norm:.2g}, "
+        f"gain of the last stretch {analysis.optimum.last_gain:.2g}",
+    )  # fmt: skip
+    console.print(constants)
+
+    rows = analysis.table()
+    table = Table(
+        title="measured gap, both bounds, and the terms of the corrected G that led to each model", box=box.SIMPLE_HEAD
+    )
+    shown = ["round", "gap", "printed_bound", "corrected_bound", *(f"corrected_{term}" for term in "abcde")]
+    for name in shown:
+        heading = name.removesuffix("_bound") if "bound" in name else name.removeprefix("corrected_")
+        table.add_column(f"({heading})" if len(heading) == 1 else heading, justify="right", no_wrap=True)
+    for i in range(len(rows["round"])):
+        table.add_row(*(str(i) if name == "round" else _number(rows[name][i]) for name in shown))
+    console.print(table)
+    for sentence in analysis.sentences():
+        console.print(f"- {escape(sentence)}")
+
+
+def _number(value: float) -> str:
+    return "-" if value != value else f"{value:.2g}" if abs(value) < 1e-3 else f"{value:.3g}"

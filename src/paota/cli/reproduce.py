@@ -1,0 +1,46 @@
+"""`paota reproduce`: every figure and table of the paper, ours beside the paper's, and a verdict for each claim."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "reproduce",
+        help="every figure and table of the paper, with a verdict for each of its claims",
+        description="Run everything that the paper shows, and what it should have shown. Cells that a folder already holds "
+        "are not run again: the same command goes on after an interruption.",
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", default="reproduction", help="the output folder (default: reproduction)"
+    )
+    parser.add_argument("--quick", action="store_true", help="a smoke run in under two minutes: small data, few rounds")
+    parser.add_argument("--seeds", type=int, metavar="N", help="repetitions (default 10; 2 with --quick)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one for each core, at most 8)")
+    parser.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def run(args: argparse.Namespace) -> int:
+    for name in ("seeds", "workers"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name} must be at least 1, not {value}")
+    out = Path(args.out)
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out: '{out}' is a file, and a folder is needed")
+
+    from ..reproduce.display import Display
+    from ..reproduce.run import reproduce
+    from ..reproduce.show import show
+
+    with Display(sys.stderr, quiet=args.quiet) as display:
+        report = reproduce(out, quick=args.quick, seeds=args.seeds, workers=args.workers, display=display)
+    show(report)
+    print(f"\nreport: {report.page}")
+    return 0

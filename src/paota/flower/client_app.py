@@ -1,0 +1,122 @@
+"""The device's half: say which device it is, train when asked, answer. Bring your own training or use the JAX one."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from .deployment import Deployment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One local training: what the server's order says."""
+
+    device: int
+    version: int
+    training: int  # how many trainings the device had begun before this one
+    local_steps: int
+    batch_size: int
+    learning_rate: float
+    latency_s: float  # real seconds that this training must take at least; 0: as fast as it goes
+    model: Mapping[str, NDArray[Any]]  # the global model, parameter by parameter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """The result of one local training."""
+
+    model: Mapping[str, NDArray[Any]]  # same names and shapes as in the task
+    num_examples: int
+    loss: float
+
+
+def answer_hello(message: Message, context: Context) -> Message:
+    """To be registered with `@app.query()`: which device is this node?"""
+    told: Any = {"partition-id": partition_id(context), "num-partitions": int(context.node_config["num-partitions"])}
+    return Message(RecordDict({"device": ConfigRecord(told)}), reply_to=message)
+
+
+def answer_order(message: Message, context: Context, train: Callable[[Task], Trained]) -> Message:
+    """To be registered with `@app.train()`: train, wait if the device shall look slow, answer."""
+    began = time.monotonic()
+    task = read_task(message)
+    if task.device != partition_id(context):
+        raise ValueError(f"an order for device {task.device} reached device {partition_id(context)}")
+    trained = train(task)
+    time.sleep(max(0.0, task.latency_s - (time.monotonic() - began)))
+    arrays = ArrayRecord({name: Array(np.ascontiguousarray(a)) for name, a in trained.model.items()})
+    metrics: Any = {
+        "version": task.version, "training": task.training,
+        "num-examples": trained.num_examples, "loss": float(trained.loss),
+    }  # fmt: skip
+    content: Any = {"model": arrays, "metrics": MetricRecord(metrics)}
+    return Message(RecordDict(content), reply_to=message)
+
+
+def read_task(message: Message) -> Task:
+    words: Any = message.content.config_records["order"]
+    return Task(
+        device=int(words["device"]),
+        version=int(words["version"]),
+        training=int(words["training"]),
+        local_steps=int(words["local-steps"]),
+        batch_size=int(words["batch-size"]),
+        learning_rate=float(words["learning-rate"]),
+        latency_s=float(words["latency-s"]),
+        model={name: array.numpy() for name, array in message.content.array_records["model"].items()},
+    )
+
+
+def partition_id(context: Context) -> int:
+    """The device's number k, as Flower users give it: --node-config "partition-id=0 num-partitions=10"."""
+    missing = {"partition-id", "num-partitions"} - set(context.node_config)
+    if missing:
+        raise UserError(
+            f'--node-config must give {" and ".join(sorted(missing))}, e.g. "partition-id=0 num-partitions=10"'
+        )
+    return int(context.node_config["partition-id"])
+
+
+def device_data(context: Context, folder: Path) -> Any:
+    """The `Shard` of this device: its part of the experiment's data, or the file named as `data` in its node-config."""
+    from .training import shard_of
+
+    own = context.node_config.get("data")
+    experiment = Deployment.from_run_config(context.run_config).load(folder)
+    return shard_of(experiment, partition_id(context), None if own is None else str(own))
+
+
+def train_with_jax(context: Context, folder: Path) -> Callable[[Task], Trained]:
+    """The simulator's local training of the experiment in the app's `folder`, on this device's data."""
+
+    def train(task: Task) -> Trained:
+        own = str(context.node_config.get("data", ""))
+        trainer = _trainer(
+            json.dumps(dict(context.run_config), sort_keys=True), folder, task.device, own,
+            task.local_steps, task.batch_size, task.learning_rate,
+        )  # fmt: skip
+        local, loss = trainer(trainer.layout.join(task.model), task.training)
+        return Trained(model=trainer.layout.split(local), num_examples=trainer.num_samples, loss=loss)
+
+    return train
+
+
+@functools.lru_cache(maxsize=64)  # Flower's simulation runtime serves many devices from one process
+def _trainer(run_config: str, folder: Path, device: int, own: str, steps: int, batch: int, rate: float) -> Any:
+    from ..experiment import Training
+    from .training import LocalTrainer, shard_of
+
+    experiment = Deployment.from_run_config(json.loads(run_config)).load(folder)
+    training = Training(local_steps=steps, batch_size=batch, learning_rate=rate)
+    return LocalTrainer(experiment, training, device, shard_of(experiment, device, own or None))

@@ -1,0 +1,301 @@
+"""The server's loop in real time. `periodic` reads like the paper's Algorithm 1, `synchronous` like FedAvg.
+
+The coordinator knows a clock and a post office (`Post`), not Flower. Times are seconds of the experiment: real seconds
+divided by the deployment's `time_scale`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from ..rng import Purpose, host_rng
+from .aggregation import Aggregator
+from .answers import Answer, Arrival, Refused, accept
+from .history import Checkpoint, History
+from .roster import Roster
+
+logger = logging.getLogger(__name__)
+
+
+class Clock(Protocol):
+    def now(self) -> float: ...
+    def sleep_until(self, when: float) -> None: ...
+
+
+class RealClock:
+    def now(self) -> float:
+        return time.monotonic()
+
+    def sleep_until(self, when: float) -> None:
+        time.sleep(max(0.0, when - time.monotonic()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What one device is asked for."""
+
+    node: int
+    device: int
+    version: int
+    training: int
+
+
+class Post(Protocol):
+    """How messages reach the devices; nothing here waits for anybody."""
+
+    def reachable(self) -> set[int]:
+        """Nodes that are connected now."""
+        ...
+
+    def joined(self) -> dict[int, int]:
+        """Nodes that have said since the last call which device they are: {node: device}."""
+        ...
+
+    def send(self, orders: Sequence[Order], model: NDArray[Any]) -> list[str | None]:
+        """Send `model` with its order to each node; the message ids, None where it could not be sent."""
+        ...
+
+    def fetch(self, messages: Collection[str]) -> list[Answer]:
+        """The answers to `messages` that have arrived and have not been fetched yet."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """When things happen, in seconds of the experiment except where it says real."""
+
+    rounds: int | None
+    duration_s: float | None
+    period_s: float  # dT
+    patience_s: float
+    time_scale: float = 1.0
+    poll_real_s: float = 0.5
+    join_real_s: float = 120.0
+    min_devices: int = 1
+
+
+def never() -> bool:
+    return False
+
+
+class Coordinator:
+    """One algorithm of the experiment from version 0, or from a checkpoint, to its end."""
+
+    def __init__(
+        self, *, aggregator: Aggregator, post: Post, clock: Clock, pace: Pace, seed: int, label: str,
+        judge_every: int, max_update_ratio: float, save: Callable[[Checkpoint], None],
+        resume: Checkpoint | None = None, advanced: Callable[[History], None] = lambda history: None,
+    ) -> None:  # fmt: skip
+        self.aggregator, self.post, self.clock, self.pace = aggregator, post, clock, pace
+        self.seed, self.label, self.judge_every = seed, label, judge_every
+        self.max_update_ratio, self.save, self.advanced = max_update_ratio, save, advanced
+        self.roster = Roster(aggregator.num_devices, pace.patience_s)
+        self.history = History()
+        self.model = self.previous_model = aggregator.initial_model
+        self.state = aggregator.initial_state()
+        self.restarts = self.lost = 0
+        self.compute_s = 0.0
+        if resume is not None:
+            self._go_on_from(resume)
+        self.versions = {self.round: self.model}  # w^v of every version that somebody may still start from
+        self._zero = clock.now()
+
+    # ---- the two schemes ----------------------------------------------------------------------------------------
+
+    def periodic(self) -> None:
+        """PAOTA, Algorithm 1."""
+        self.begin()
+        self.send(self.roster.idle(self.post.reachable()))  # round 0 broadcasts to all
+        deadline_s = self.now_s
+        while not self.over(deadline_s + self.pace.period_s):
+            deadline_s += self.pace.period_s  # (r+1) dT
+            if self.now_s > deadline_s + self.pace.period_s:  # the machine slept: no burst of empty rounds
+                logger.warning("%.1f s: a deadline was missed by more than a period; going on from now", self.now_s)
+                deadline_s = self.now_s
+            ready = self.collect(until_s=deadline_s)
+            self.conclude(ready)
+            self.send(self.roster.idle(self.post.reachable()))  # the ready ones, and whoever else waits for a model
+            self.look_back()
+
+    def synchronous(self, participants: int) -> None:
+        """Local SGD and COTAF: every round waits for the devices it has drawn, though not for ever."""
+        self.begin()
+        while not self.over(self.now_s):
+            reachable = self.post.reachable()
+            chosen = draw_participants(self.seed, self.round, participants, self.roster, reachable)
+            sent = self.send(chosen)
+            # With nobody to wait for, a round lasts a period: devices get time to come back.
+            timeout_s = self.now_s + (self.pace.patience_s if sent else self.pace.period_s)
+            enough = self._everybody_answered if sent else never
+            self.conclude(self.collect(until_s=timeout_s, enough=enough))
+            self.look_back()
+
+    # ---- their steps --------------------------------------------------------------------------------------------
+
+    @property
+    def round(self) -> int:
+        """r: how many aggregations there have been, which is also the version of the newest model."""
+        return len(self.history)
+
+    @property
+    def now_s(self) -> float:
+        return (self.clock.now() - self._zero) / self.pace.time_scale
+
+    def over(self, next_s: float) -> bool:
+        if self.history.diverged_round is not None:
+            return True
+        if self.pace.duration_s is not None:
+            return next_s > self.pace.duration_s * (1 + 1e-9)
+        return self.round >= (self.pace.rounds or 0)
+
+    def begin(self) -> None:
+        """Wait for the devices, then start the experiment's clock (where it stood, after a restart)."""
+        latest = self.clock.now() + self.pace.join_real_s
+        while len(self._welcome()) < self.aggregator.num_devices and self.clock.now() < latest:
+            self.clock.sleep_until(min(latest, self.clock.now() + self.pace.poll_real_s))
+        here = len(self.roster.node_of)
+        if here < self.pace.min_devices:
+            needed = f"{self.pace.min_devices} are needed (join-s, min-devices)"
+            raise UserError(f"{here} devices joined within {self.pace.join_real_s:g} s, and {needed}")
+        if math.isnan(self.history.initial[0]):
+            self.history.initial = self.aggregator.judge(self.model)
+        self.aggregator.warm_up()
+        logger.info("%s: %d of %d devices are here", self.label, here, self.aggregator.num_devices)
+        elapsed_s = self.history.time_s[-1] if self.history.time_s else 0.0
+        self._zero = self.clock.now() - elapsed_s * self.pace.time_scale
+        self.look_back()
+
+    def send(self, devices: Sequence[int]) -> int:
+        """The newest model to `devices`, each with the number of its next local training; to how many it went."""
+        node_of, trainings = self.roster.node_of, self.roster.trainings
+        orders = [Order(node=node_of[k], device=k, version=self.round, training=trainings[k]) for k in devices]
+        messages = self.post.send(orders, self.model) if orders else []
+        for order, message in zip(orders, messages, strict=True):
+            if message is None:
+                self.roster.note(order.device, "not sent", "the message could not be handed over", self.now_s)
+            else:
+                self.roster.depart(order.device, message, order.version, self.now_s)
+        return sum(message is not None for message in messages)
+
+    def collect(self, *, until_s: float, enough: Callable[[], bool] = never) -> list[Arrival]:
+        """Every usable answer up to `until_s`, in the order of the devices; the rest is noted and left behind."""
+        arrivals: list[Arrival] = []
+        while True:
+            self._welcome()
+            arrivals += self._receive()
+            self.roster.give_up(self.now_s)
+            if enough() or self.now_s >= until_s - 1e-9 * self.pace.period_s:
+                return sorted(arrivals, key=lambda arrival: arrival.flight.device)
+            until = self._zero + until_s * self.pace.time_scale
+            self.clock.sleep_until(min(until, self.clock.now() + self.pace.poll_real_s))
+
+    def conclude(self, arrivals: list[Arrival]) -> None:
+        """Aggregate, and save before anybody is told: a restarted server knows at least what the devices know."""
+        begin = time.perf_counter()
+        time_s = self.now_s
+        concluded = self.aggregator(
+            self.round, time_s, self.model, self.previous_model, self.versions, self.state, arrivals
+        )
+        self.history.append(time_s, arrivals, concluded)
+        self.previous_model, self.model, self.state = self.model, concluded.model, concluded.state
+        self.history.judged[-1] = (math.nan, math.nan, concluded.train_loss)
+        wanted = self.roster.versions_in_flight()
+        self.versions = {v: w for v, w in self.versions.items() if v in wanted} | {self.round: self.model}
+        self.compute_s += time.perf_counter() - begin
+        self.save(self.checkpoint())
+
+    def look_back(self, *, last: bool = False) -> None:
+        """Judge the newest model where it is due, while the devices are training."""
+        due = last or self.round % self.judge_every == 0
+        if self.history.judged and due and math.isnan(self.history.judged[-1][0]):
+            begin = time.perf_counter()
+            accuracy, loss, objective = self.aggregator.judge(self.model)
+            batches = self.history.judged[-1][2]
+            self.history.judged[-1] = (accuracy, loss, batches if math.isnan(objective) else objective)
+            self.compute_s += time.perf_counter() - begin
+        self.save(self.checkpoint())  # once more: who is in flight now, and the judgement
+        self.advanced(self.history)
+
+    def finish(self, *, bring_home: bool) -> Checkpoint:
+        """The last checkpoint. `bring_home`: wait for what is in flight, so that the next algorithm finds them idle."""
+        latest_s = self.now_s + (self.pace.patience_s if bring_home else 0.0)
+        while self.roster.flights and self.now_s < latest_s:
+            self._receive()
+            self.roster.give_up(self.now_s)
+            self.clock.sleep_until(self.clock.now() + self.pace.poll_real_s)
+        self.look_back(last=True)
+        done = self.checkpoint()
+        done.finished = True
+        self.save(done)
+        return done
+
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(
+            label=self.label, history=self.history, model=self.model, previous_model=self.previous_model,
+            state=[np.asarray(leaf) for leaf in jax.tree.leaves(self.state)], trainings=self.roster.trainings,
+            incidents=list(self.roster.incidents.values()), in_flight=len(self.roster.flights),
+            lost=self.lost, restarts=self.restarts, compute_s=self.compute_s,
+        )  # fmt: skip
+
+    # ---- inside -------------------------------------------------------------------------------------------------
+
+    def _go_on_from(self, checkpoint: Checkpoint) -> None:
+        self.history, self.model, self.previous_model = checkpoint.history, checkpoint.model, checkpoint.previous_model
+        self.state = jax.tree.unflatten(jax.tree.structure(self.state), checkpoint.state)
+        self.roster.trainings = list(checkpoint.trainings)
+        self.roster.incidents = {(i.device, i.kind): i for i in checkpoint.incidents}
+        self.restarts, self.compute_s = checkpoint.restarts + 1, checkpoint.compute_s
+        self.lost = checkpoint.lost + checkpoint.in_flight
+
+    def _welcome(self) -> dict[int, int]:
+        for node, device in self.post.joined().items():
+            self.roster.join(node, device, self.now_s)
+        return self.roster.node_of
+
+    def _everybody_answered(self) -> bool:
+        return not self.roster.flights
+
+    def _receive(self) -> list[Arrival]:
+        waiting = self.roster.waiting_for()
+        arrivals = []
+        for answer in self.post.fetch(waiting) if waiting else ():
+            flight = self.roster.land(answer.message, self.now_s, failed=answer.error is not None)
+            if flight is None:
+                continue
+            start = self.versions[flight.version]
+            try:
+                arrivals.append(
+                    accept(
+                        answer,
+                        flight,
+                        self.aggregator.layout,
+                        start,
+                        self.now_s,
+                        max_update_ratio=self.max_update_ratio,
+                    )
+                )
+            except Refused as refusal:
+                self.roster.note(flight.device, refusal.kind, refusal.detail, self.now_s)
+        return arrivals
+
+
+def draw_participants(
+    seed: int, round: int, participants: int, roster: Roster, reachable: Collection[int]
+) -> list[int]:
+    """The simulator's draw for this round; whoever cannot be asked is replaced by others drawn after it."""
+    rng = host_rng(seed, Purpose.SELECTION, round)
+    chosen = rng.choice(roster.devices, min(participants, roster.devices), replace=False).tolist()
+    can = set(roster.idle(reachable))
+    spare = [k for k in rng.permutation(roster.devices).tolist() if k in can and k not in chosen]
+    here = [k for k in chosen if k in can]
+    return sorted(here + spare[: participants - len(here)])

@@ -1,0 +1,66 @@
+"""The few settings that only a deployment has; everything else stands in the experiment file, as for the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import settings
+from ..errors import UserError, unknown_name
+from ..experiment import Contestant, Experiment, as_experiment, preset_names, read_preset
+from ..settings import setting
+
+SCHEMES = {"paota": "periodic", "local-sgd": "synchronous", "cotaf": "synchronous"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """`[tool.flwr.app.config]` of the Flower app, with hyphens in place of underscores."""
+
+    experiment: str = "experiment.toml"  # a file inside the app's folder, or the name of a preset
+    changes: str = ""  # section.key=value; section.key=value: like --set
+    algorithms: str = ""  # labels to run, separated by commas; empty: all that the file names
+    out: str = "runs/deployment"  # the run folder, on the machine of the ServerApp
+    resume: bool = False  # go on from the checkpoint in `out`
+    time_scale: float = setting(1.0, above=0)  # real seconds for each second of the experiment
+    emulate_latency: bool = False  # devices wait as long as the experiment's latency model says
+    patience: float = setting(5.0, above=0)  # periods without an answer after which a training is given up
+    join_s: float = setting(120.0, above=0)  # real seconds to wait for the devices at the start
+    min_devices: int = setting(0, low=0)  # start with so many when join_s is over; 0: all
+    poll_s: float = setting(0.5, above=0)  # real seconds between two looks at the mailbox
+    max_update_ratio: float = setting(100.0, low=0)  # refuse |dw_k| above this many |w|; 0: never
+
+    @classmethod
+    def from_run_config(cls, run_config: Mapping[str, Any]) -> Deployment:
+        known = {f.name for f in settings.fields(cls)}
+        table = {key.replace("-", "_"): value for key, value in run_config.items()}
+        # A Flower app may have settings of its own beside ours; those are not for us to judge.
+        return settings.parse(cls, {k: v for k, v in table.items() if k in known}, "tool.flwr.app.config")
+
+    def load(self, folder: Path) -> Experiment:
+        """The experiment that the app in `folder` deploys."""
+        changes = [change.strip() for change in self.changes.split(";") if change.strip()]
+        if self.experiment in preset_names():
+            return as_experiment(read_preset(self.experiment), changes)
+        return as_experiment(folder / self.experiment, changes)
+
+    def contestants(self, experiment: Experiment) -> list[Contestant]:
+        by_label = {c.label: c for c in experiment.contestants}
+        wanted = [label.strip() for label in self.algorithms.split(",") if label.strip()] or list(by_label)
+        for label in wanted:
+            if label not in by_label:
+                raise unknown_name("algorithm label", label, by_label)
+        chosen = [by_label[label] for label in dict.fromkeys(wanted)]
+        for contestant in chosen:
+            scheme_of(contestant)
+        return chosen
+
+
+def scheme_of(contestant: Contestant) -> str:
+    """When the server aggregates: "periodic" (PAOTA's deadline) or "synchronous" (wait for the chosen devices)."""
+    name = contestant.algorithm_name
+    if name not in SCHEMES:
+        raise UserError(f"the algorithm '{name}' cannot be deployed yet: choose from {', '.join(sorted(SCHEMES))}")
+    return SCHEMES[name]

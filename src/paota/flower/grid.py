@@ -1,0 +1,182 @@
+"""The post office of a deployment: orders and answers as Flower messages on a `Grid`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import httpx
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from ..experiment import Training
+from ..timing import Latencies
+from .answers import Answer
+from .coordinator import Order
+from .layout import Layout
+
+logger = logging.getLogger(__name__)
+
+ERROR_KINDS = {
+    ErrorCode.NODE_UNAVAILABLE: "offline",
+    ErrorCode.MESSAGE_UNAVAILABLE: "expired",
+    ErrorCode.REPLY_MESSAGE_UNAVAILABLE: "expired",
+    ErrorCode.CLIENT_APP_CRASHED: "crashed",
+}
+
+
+STUCK_S = 2.0  # real seconds after which a pull is left to itself
+
+
+class Mailbox:
+    """`Grid.pull_messages` that never holds anybody up.
+
+    A device that dies while it uploads leaves an announced answer without its content, and a pull waits minutes for
+    that. So each answer is pulled by a call of its own, in a thread; one that takes long is looked at again later.
+    """
+
+    def __init__(self, grid: Grid, devices: int) -> None:
+        self._grid = grid
+        self._threads = ThreadPoolExecutor(max_workers=devices + 4, thread_name_prefix="paota-mailbox")
+        self._running: dict[str, Future[list[Message]]] = {}
+
+    def collect(self, messages: Iterable[str]) -> list[Message]:
+        """Whatever has arrived of the answers to `messages`."""
+        wanted = set(messages)
+        new = {message: self._threads.submit(self._pull, message) for message in wanted - set(self._running)}
+        self._running |= new
+        wait(new.values(), timeout=STUCK_S)
+        done = [message for message in wanted if self._running[message].done()]
+        replies = [self._running.pop(message).result() for message in done]
+        return [reply for found in replies for reply in found]
+
+    def _pull(self, message: str) -> list[Message]:
+        try:
+            return list(self._grid.pull_messages([message]))
+        except httpx.HTTPError as error:
+            logger.warning("the SuperLink does not answer: %s", error)
+            return []
+
+
+class FlowerPost:
+    """`coordinator.Post` over a Grid: messages are pushed and pulled, and nothing ever blocks for an answer."""
+
+    def __init__(
+        self, grid: Grid, layout: Layout, training: Training, *, devices: int, ttl_s: float,
+        latencies: Latencies | None, time_scale: float,
+    ) -> None:  # fmt: skip
+        self._grid, self._layout, self._training, self._devices, self._ttl_s = grid, layout, training, devices, ttl_s
+        self._latencies, self._time_scale = latencies, time_scale
+        self._mailbox = Mailbox(grid, devices)
+        self._asked: dict[str, int] = {}  # hello message -> node
+        self._known: set[int] = set()  # nodes that have been asked or have answered
+        self._refused: set[int] = set()
+
+    def reachable(self) -> set[int]:
+        try:
+            return set(self._grid.get_node_ids())
+        except httpx.HTTPError as error:
+            logger.warning("the SuperLink does not answer: %s", error)
+            return set()
+
+    def joined(self) -> dict[int, int]:
+        """New nodes are asked which device they are; a node is asked again when it comes back after an absence."""
+        here = self.reachable()
+        self._known &= here
+        new = sorted(here - self._known)
+        hellos = [
+            Message(RecordDict(), dst_node_id=node, message_type=MessageType.QUERY, ttl=self._ttl_s) for node in new
+        ]
+        for node, message in zip(new, self._push(hellos), strict=True):
+            if message is not None:
+                self._asked[message] = node
+                self._known.add(node)
+        found = {}
+        for reply in self._mailbox.collect(self._asked):
+            if reply.metadata.reply_to_message_id not in self._asked:
+                continue
+            node = self._asked.pop(reply.metadata.reply_to_message_id)
+            device = self._device_of(reply, node)
+            if device is None:
+                self._known.discard(node)  # ask again: it may only have been busy, or restarted in between
+            else:
+                found[node] = device
+        return found
+
+    def send(self, orders: Sequence[Order], model: NDArray[Any]) -> list[str | None]:
+        # One record for all messages: Flower stores and ships equal objects once.
+        record = ArrayRecord({name: Array(np.ascontiguousarray(a)) for name, a in self._layout.split(model).items()})
+        messages = [
+            Message(
+                RecordDict({"model": record, "order": ConfigRecord(self._words(order))}),
+                dst_node_id=order.node,
+                message_type=MessageType.TRAIN,
+                group_id=str(order.version),
+                ttl=self._ttl_s,
+            )
+            for order in orders
+        ]
+        return self._push(messages)
+
+    def fetch(self, messages: Collection[str]) -> list[Answer]:
+        return [_open(reply) for reply in self._mailbox.collect(messages)]
+
+    def _words(self, order: Order) -> Any:
+        latency_s = 0.0
+        if self._latencies is not None:
+            latency_s = float(self._latencies(np.array([order.device]), np.array([order.training]))[0])
+        return {
+            "device": order.device,
+            "version": order.version,
+            "training": order.training,
+            "local-steps": self._training.local_steps,
+            "batch-size": self._training.batch_size,
+            "learning-rate": self._training.learning_rate,
+            "latency-s": latency_s * self._time_scale,
+        }
+
+    def _device_of(self, reply: Message, node: int) -> int | None:
+        """The device number in a hello, None if there is none; the reason is logged once a node."""
+        try:
+            if reply.has_error():
+                problem = reply.error.reason
+            else:
+                told: Any = reply.content.config_records["device"]
+                device, partitions = told["partition-id"], told["num-partitions"]
+                if isinstance(device, int) and partitions == self._devices:
+                    return device
+                problem = f"it is partition {device} of {partitions}, but data.devices is {self._devices}"
+        except (KeyError, TypeError, AttributeError) as error:
+            problem = f"its hello cannot be read ({error!r})"
+        if node not in self._refused:
+            self._refused.add(node)
+            logger.warning("node %d does not take part yet: %s", node, problem)
+        return None
+
+    def _push(self, messages: Sequence[Message]) -> list[str | None]:
+        if not messages:
+            return []
+        try:
+            ids: list[str | None] = [str(i) if i else None for i in self._grid.push_messages(messages)]
+        except httpx.HTTPError as error:
+            logger.warning("%d messages could not be sent: %s", len(messages), error)
+            ids = []
+        return ids if len(ids) == len(messages) else [None] * len(messages)
+
+
+def _open(reply: Message) -> Answer:
+    """Take an answer out of its envelope; whatever cannot be read is an error of that device, never of ours."""
+    message = reply.metadata.reply_to_message_id
+    if reply.has_error():
+        kind = ERROR_KINDS.get(reply.error.code, "error")
+        return Answer(message=message, error=str(reply.error.reason or reply.error.code), error_kind=kind)
+    try:
+        arrays = {name: array.numpy() for name, array in reply.content.array_records["model"].items()}
+        return Answer(message=message, arrays=arrays, numbers=dict(reply.content.metric_records["metrics"]))
+    except Exception as error:  # bytes from outside: NumPy and Flower raise many kinds
+        return Answer(message=message, error=f"it cannot be read ({error!r})", error_kind="unreadable")

@@ -1,0 +1,118 @@
+"""An experiment on this machine as a real deployment: write the app, start a federation, run, show, stop everything."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..experiment import Experiment
+from ..files import to_toml
+from ..registry import DATASETS
+from .local import LocalFederation, toml_word
+
+MAX_LOCAL_DEVICES = 32  # each is two processes at rest and a third while it trains
+DONE = "the run folder is"
+FAILED = re.compile(r"ServerApp failed|ServerApp raised an exception|Exit Code: [^0]|\[code:|Error:")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+LEVEL = re.compile(r"^(INFO|WARNING|ERROR)\s*:\s*")
+
+SERVER = """\
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from paota.flower import serve
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    serve(grid, context, Path(__file__).parent.parent)
+"""
+CLIENT = """\
+from pathlib import Path
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from paota.flower.client_app import answer_hello, answer_order, train_with_jax
+
+app = ClientApp()
+
+
+@app.query()
+def hello(message: Message, context: Context) -> Message:
+    return answer_hello(message, context)
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    return answer_order(message, context, train_with_jax(context, Path(__file__).parent.parent))
+"""
+PROJECT = """\
+[project]
+name = "paota-deployment"
+version = "1.0.0"
+license = "MIT"
+dependencies = ["paota[flower]"]
+
+[tool.flwr.app]
+publisher = "paota"
+
+[tool.flwr.app.components]
+serverapp = "deployment.server_app:app"
+clientapp = "deployment.client_app:app"
+
+[tool.flwr.app.config]
+"""
+
+
+def write_app(folder: Path, experiment: Experiment, run_config: Mapping[str, Any]) -> None:
+    """A complete Flower app for `experiment`: `flwr run` takes it as it is."""
+    table = experiment.to_dict()
+    dataset = str(table["data"]["dataset"])
+    if dataset not in DATASETS:  # a path: the app lives elsewhere
+        table["data"]["dataset"] = str((experiment.base / dataset).resolve())
+    (folder / "deployment").mkdir(parents=True)
+    (folder / "experiment.toml").write_text(to_toml(table), encoding="utf-8")
+    (folder / "deployment" / "__init__.py").write_text("")
+    (folder / "deployment" / "server_app.py").write_text(SERVER)
+    (folder / "deployment" / "client_app.py").write_text(CLIENT)
+    config = {"experiment": "experiment.toml", **run_config}
+    lines = "".join(f"{key} = {toml_word(value)}\n" for key, value in config.items())
+    (folder / "pyproject.toml").write_text(PROJECT + lines, encoding="utf-8")
+
+
+def check_size(devices: int) -> None:
+    if devices > MAX_LOCAL_DEVICES:
+        raise UserError(
+            f"data.devices = {devices} means {devices} SuperNodes on this machine, and at most {MAX_LOCAL_DEVICES} are "
+            "started: lower it, or start the SuperNodes on machines of their own (docs/flower.md)"
+        )
+
+
+def run_here(
+    app: Path, work: Path, *, devices: int, run_config: Mapping[str, Any], secure: bool = True,
+    show: Callable[[str], None] = print,
+) -> None:  # fmt: skip
+    """Start SuperLink and `devices` SuperNodes, run `app` on them, stop them all. `work` keeps their logs."""
+    check_size(devices)
+    show(f"starting a SuperLink and {devices} SuperNodes on loopback" + (", with TLS and node keys" if secure else ""))
+    with LocalFederation(work, devices, secure=secure) as federation:
+        run = federation.run_app(app, run_config, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert run.stdout is not None
+        for raw in run.stdout:
+            line = LEVEL.sub("", COLOUR.sub("", raw.decode(errors="replace")).strip())
+            if line:
+                show(line)
+            if line.startswith(DONE):
+                return
+            if FAILED.search(line):
+                raise UserError(f"the deployment failed: {line} (logs: {work})")
+    raise UserError(f"the deployment ended without a result (logs: {work})")

@@ -1,0 +1,185 @@
+"""The server's half: every algorithm of the experiment in turn, in real time, into one run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid
+
+from .. import simulate
+from ..algorithms import World
+from ..errors import UserError
+from ..experiment import Contestant, Experiment
+from ..results import Result
+from ..run_folder import write_folder
+from ..timing import Latencies
+from .aggregation import Aggregator
+from .coordinator import Clock, Coordinator, Pace, RealClock
+from .deployment import Deployment, scheme_of
+from .grid import FlowerPost
+from .history import Checkpoint, History
+
+logger = logging.getLogger("paota.flower")
+
+
+def serve(grid: Grid, context: Context, folder: Path, *, clock: Clock | None = None) -> Result:
+    """To be called from `@app.main()`: run the experiment in the app's `folder` on the devices of `grid`."""
+    _log_to_flower()
+    deployment = Deployment.from_run_config(context.run_config)
+    experiment = deployment.load(folder)
+    contestants = deployment.contestants(experiment)
+    out = _out_folder(deployment)
+    started = datetime.now(UTC)
+    plan = simulate.plan(dataclasses.replace(experiment, contestants=tuple(contestants)))
+    simulator = simulate.Simulator(plan, simulate.Silent(), 1)
+    done, trajectories = [], []
+    for i, contestant in enumerate(contestants):
+        last_one = i == len(contestants) - 1
+        run = _Run(simulator, contestant, deployment, grid, clock or RealClock(), out / f"checkpoint-{i}.npz")
+        done.append(last := run.go(bring_home=not last_one))
+        trajectories.append(last.history.trajectory(simulator, contestant, experiment.seed, last.model, last.compute_s))
+    info = {**simulate.environment(started), "deployment": _facts(deployment, experiment, done)}
+    result = Result(experiment=plan.experiment, trajectories=trajectories, info=info)
+    write_folder(result, out)
+    for i in range(len(contestants)):
+        (out / f"checkpoint-{i}.npz").unlink()
+    logger.info("the run folder is %s", out.resolve())
+    return result
+
+
+class _Run:
+    """One algorithm, from its checkpoint if there is one."""
+
+    def __init__(
+        self, simulator: simulate.Simulator, contestant: Contestant, deployment: Deployment, grid: Grid, clock: Clock,
+        path: Path,
+    ) -> None:  # fmt: skip
+        experiment = simulator.plan.experiment
+        self.simulator, self.plan, self.contestant, self.deployment = simulator, simulator.plan, contestant, deployment
+        self.grid, self.clock, self.path = grid, clock, path
+        self.latencies = Latencies(contestant.timing.latency, devices=experiment.data.devices, seed=experiment.seed)
+        self.pace = Pace(
+            rounds=experiment.horizon.rounds,
+            duration_s=experiment.horizon.duration_s,
+            period_s=contestant.timing.period_s,
+            patience_s=deployment.patience * contestant.timing.period_s,
+            time_scale=deployment.time_scale,
+            poll_real_s=max(deployment.poll_s, 0.02 * experiment.data.devices),  # at most 50 pulls a second
+            join_real_s=deployment.join_s,
+            min_devices=min(deployment.min_devices or experiment.data.devices, experiment.data.devices),
+        )
+
+    def go(self, *, bring_home: bool) -> Checkpoint:
+        saved = Checkpoint.load(self.path) if self.path.is_file() else None
+        if saved is not None and saved.label != self.contestant.label:
+            raise UserError(
+                f"'{self.path}' belongs to '{saved.label}', not to '{self.contestant.label}': choose another out"
+            )
+        if saved is not None and saved.finished:
+            return saved
+        coordinator = self._coordinator(saved)
+        if scheme_of(self.contestant) == "periodic":
+            coordinator.periodic()
+        else:
+            coordinator.synchronous(self._participants())
+        return coordinator.finish(bring_home=bring_home)
+
+    def _coordinator(self, saved: Checkpoint | None) -> Coordinator:
+        experiment, deployment = self.plan.experiment, self.deployment
+        aggregator = Aggregator(self.simulator, self.contestant, experiment.seed)
+        if saved is not None and saved.model.shape != aggregator.initial_model.shape:
+            raise UserError(f"'{self.path}' holds another model than the experiment: choose another out")
+        post = FlowerPost(
+            self.grid, aggregator.layout, self.contestant.training, devices=experiment.data.devices,
+            # The post may drop a message long after nobody waits for its answer; patience can grow with slow devices.
+            ttl_s=10 * self.pace.patience_s * self.pace.time_scale + 600.0,
+            latencies=self.latencies if deployment.emulate_latency else None, time_scale=deployment.time_scale,
+        )  # fmt: skip
+        if saved is not None:
+            logger.info("%s: going on from version %d", self.contestant.label, len(saved.history))
+        return Coordinator(
+            aggregator=aggregator, post=post, clock=self.clock, pace=self.pace, seed=experiment.seed,
+            label=self.contestant.label, judge_every=self.plan.judged_every[self.contestant.label],
+            max_update_ratio=deployment.max_update_ratio, save=self._save, resume=saved, advanced=self._show(),
+        )  # fmt: skip
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        checkpoint.save(self.path)
+
+    def _participants(self) -> int:
+        wanted = getattr(self.contestant.algorithm, "participants", None)
+        world = World(self.latencies, self.contestant.timing.period_s, self.plan.experiment.horizon)
+        return min(wanted or world.match_participants(), self.plan.experiment.data.devices)
+
+    def _show(self) -> Callable[[History], None]:
+        shown = -1
+
+        def show(history: History) -> None:
+            nonlocal shown
+            if len(history) == shown or not len(history):
+                return
+            shown = len(history)
+            accuracy = history.judged[-1][0]
+            note = "" if math.isnan(accuracy) else f"  accuracy {accuracy:.1%}"
+            devices = history.participants[-1].device.tolist()
+            staleness = (shown - 1 - history.participants[-1].version).tolist()
+            logger.info(
+                "%s round %d  %.1f s  ready %s  staleness %s%s",
+                self.contestant.label, shown, history.time_s[-1], devices, staleness, note,
+            )  # fmt: skip
+
+        return show
+
+
+def _out_folder(deployment: Deployment) -> Path:
+    out = Path(deployment.out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        held = [file.name for file in out.iterdir() if not file.name.startswith(".")]
+    except OSError as error:
+        raise UserError(f"cannot use the folder '{out}': {error.strerror}") from None
+    going_on = deployment.resume and all(name.startswith("checkpoint-") for name in held)
+    if held and not going_on:
+        hint = (
+            "is a finished run"
+            if "run.json" in held
+            else "holds something already (resume=true goes on from a checkpoint)"
+        )
+        raise UserError(f"the folder '{out}' {hint}: choose another out")
+    return out
+
+
+def _facts(deployment: Deployment, experiment: Experiment, done: list[Checkpoint]) -> dict[str, Any]:
+    """What only a deployment can tell, for run.json."""
+    return {
+        "flwr": version("flwr"),
+        "time_scale": deployment.time_scale,
+        "emulate_latency": deployment.emulate_latency,
+        "patience": deployment.patience,
+        "devices": experiment.data.devices,
+        "algorithms": {
+            c.label: {
+                "restarts": c.restarts,
+                "lost_in_restarts": c.lost,
+                "incidents": [dataclasses.asdict(incident) for incident in c.incidents],
+            }
+            for c in done
+        },
+    }
+
+
+def _log_to_flower() -> None:
+    """Into Flower's log, so that `flwr run --stream` and `flwr log` show it."""
+    flower = logging.getLogger("flwr")
+    logger.setLevel(logging.INFO)
+    for handler in flower.handlers:
+        if handler not in logger.handlers:
+            logger.addHandler(handler)

@@ -1,0 +1,108 @@
+"""Compile a C++ source of this folder for this very processor, once, into the user's cache folder."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ..caches import cache_folder, writable
+
+# Strict IEEE arithmetic stays on (no -ffast-math): results must not depend on what the optimiser feels like.
+FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-w")
+TIMEOUT_S = 120
+
+
+class CannotBuild(Exception):
+    """Why there is no kernel, in a few words."""
+
+
+@functools.cache
+def library(name: str) -> ctypes.CDLL:
+    """The library compiled from `name`.cc; `CannotBuild` if that is impossible here."""
+    source = Path(__file__).with_name(f"{name}.cc")
+    compiler = _compiler()
+    file = _folder() / f"{name}-{_fingerprint(source, compiler)}.so"
+    if not file.exists():
+        _compile(compiler, source, file)
+    try:
+        return ctypes.CDLL(str(file))
+    except OSError as error:
+        raise CannotBuild(f"the compiled kernel cannot be loaded: {error}") from None
+
+
+def _compiler() -> str:
+    for candidate in (os.environ.get("CXX"), "g++", "clang++", "c++"):
+        if candidate and (found := shutil.which(candidate)):
+            return found
+    raise CannotBuild("no C++ compiler found")
+
+
+def _folder() -> Path:
+    folder = cache_folder() / "kernels"
+    return folder if writable(folder) else Path(_temporary_folder().name)
+
+
+@functools.cache
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """For this process alone, where no cache folder can be written."""
+    return tempfile.TemporaryDirectory(prefix="paota-kernels-")
+
+
+def _fingerprint(source: Path, compiler: str) -> str:
+    """Changes with the source, the compiler, JAX's interface and the processor (a home folder may serve many machines)."""
+    import jaxlib
+
+    parts = [source.read_text(), compiler, *_version(compiler), jaxlib.__version__, _processor(), *FLAGS]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
+
+
+def _version(compiler: str) -> tuple[str, ...]:
+    try:
+        stat = Path(compiler).resolve().stat()
+    except OSError as error:
+        raise CannotBuild(f"{compiler}: {error.strerror}") from None
+    return str(stat.st_size), str(stat.st_mtime_ns)
+
+
+def _processor() -> str:
+    """What `-march=native` depends on."""
+    wanted = ("model name", "flags", "Features", "CPU part")
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        found = {line for line in lines if line.startswith(wanted)}
+    except OSError:
+        found = {platform.processor()}
+    return "\n".join([platform.system(), platform.machine(), *sorted(found)])
+
+
+def _compile(compiler: str, source: Path, file: Path) -> None:
+    import jax
+
+    handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".so")
+    os.close(handle)
+    command = [compiler, *FLAGS, "-isystem", jax.ffi.include_dir(), str(source), "-o", temporary]
+    try:
+        for native in (["-march=native"], []):  # some compilers know no `native`
+            try:
+                subprocess.run([*command, *native], check=True, capture_output=True, timeout=TIMEOUT_S)
+            except (subprocess.SubprocessError, OSError) as error:
+                failure = CannotBuild(f"{compiler} failed: {_first_line(error)}")
+            else:
+                Path(temporary).replace(file)  # whole or not at all, whoever else is compiling
+                return
+        raise failure
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _first_line(error: Exception) -> str:
+    output = getattr(error, "stderr", None) or b""
+    lines = [line for line in output.decode(errors="replace").splitlines() if "error" in line]
+    return (lines or [str(error)])[0][:200]

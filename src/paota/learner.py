@@ -1,0 +1,190 @@
+"""How local training and judging are computed: by JAX for any model on any hardware, or by a kernel for one kind.
+
+A learner gets the global models and the samples' numbers and gives trained models back; the engine, the algorithms and the
+draws are the same whichever learner works. `choose` takes the fastest one that can do the job.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from numpy.typing import NDArray
+
+from .errors import unknown_name
+from .models.base import Model, cross_entropy
+
+EVALUATION_BLOCK = 10_000  # samples judged at once; bounds the memory of a forward pass
+DEVICES_AT_ONCE = {"cpu": 16}  # trained side by side; more would leave the processor's cache
+DEVICES_AT_ONCE_ELSEWHERE = 512
+
+
+class Trained(NamedTuple):
+    """What the devices of an event bring back. Axes: n devices, d parameters."""
+
+    local_model: jax.Array  # w_k [n, d]
+    update: jax.Array  # w_k - start [n, d]
+    loss: jax.Array  # mean over the mini-batches just seen [n]
+
+
+class Learner(Protocol):
+    """Hashable, with pure and traceable `train` and `judge`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def encode(self, x: NDArray[Any]) -> Any:
+        """Samples [N, *input_shape] in the form that `train` and `judge` want them, a pytree of arrays."""
+        ...
+
+    def train(
+        self,
+        learning_rate: jax.Array,
+        ring: jax.Array,
+        slot: jax.Array,
+        ready: jax.Array,
+        sample: jax.Array,
+        x: Any,
+        y: jax.Array,
+    ) -> Trained:
+        """M steps of mini-batch SGD from `ring[slot[k]]` on the samples `sample` [n, M, B].  # Eq. local_update
+
+        A device that is not ready costs nothing, or little; what is said of it is finite and means nothing.
+        """
+        ...
+
+    def judge(
+        self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int
+    ) -> tuple[jax.Array, jax.Array]:
+        """Weighted sums of (correct answers, cross-entropy) over the samples `first`, ..., `first` + `count` - 1."""
+        ...
+
+
+@dataclass(frozen=True)
+class GenericLearner:
+    """Any model, wherever JAX runs: devices are trained side by side in blocks, and empty blocks are left out."""
+
+    model: Model
+    input_shape: tuple[int, ...]
+    num_classes: int
+
+    @property
+    def name(self) -> str:
+        return "generic"
+
+    def encode(self, x: NDArray[Any]) -> NDArray[Any]:
+        return x
+
+    def train(
+        self,
+        learning_rate: jax.Array,
+        ring: jax.Array,
+        slot: jax.Array,
+        ready: jax.Array,
+        sample: jax.Array,
+        x: jax.Array,
+        y: jax.Array,
+    ) -> Trained:
+        n = len(slot)
+        block = min(n, self.devices_at_once())
+
+        def train_block(first: Any) -> Trained:
+            start = ring[jax.lax.dynamic_slice_in_dim(slot, first, block)]
+            return self._side_by_side(learning_rate, start, jax.lax.dynamic_slice_in_dim(sample, first, block), x, y)
+
+        if block == n:
+            return train_block(0)
+
+        def one_more(i: jax.Array, done: Trained) -> Trained:
+            first = jnp.minimum(i * block, n - block)  # the last block may overlap: same work, same result
+            new = train_block(first)
+            return jax.tree.map(lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, first, axis=0), done, new)
+
+        nothing = jax.tree.map(
+            lambda a: jnp.zeros((n, *a.shape[1:]), a.dtype), jax.eval_shape(lambda: train_block(0))
+        )
+        last = jnp.max(jnp.where(ready, jnp.arange(n) + 1, 0))
+        return jax.lax.fori_loop(0, (last + block - 1) // block, one_more, nothing)
+
+    def judge(
+        self, model: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array, first: Any, count: int
+    ) -> tuple[jax.Array, jax.Array]:
+        params = self.unravel(model)
+        right, loss = jnp.zeros(()), jnp.zeros(())
+        for offset in range(0, count, EVALUATION_BLOCK):
+            size = min(EVALUATION_BLOCK, count - offset)
+            wanted = first + offset
+            begin = jnp.clip(wanted, 0, len(y) - size)  # a range may end beyond the last sample
+            images, labels, share = (jax.lax.dynamic_slice_in_dim(a, begin, size) for a in (x, y, weight))
+            share = jnp.where(begin + jnp.arange(size) >= wanted, share, 0.0)
+            logits = self.model.apply(params, as_float(images))
+            right += share @ (jnp.argmax(logits, axis=-1) == labels).astype(logits.dtype)
+            loss += share @ cross_entropy(logits, labels)
+        return right, loss
+
+    def devices_at_once(self) -> int:
+        backend = jax.default_backend()
+        if backend == "cpu" and self._convolves():
+            return 1  # convolutions with a kernel of their own for each device are slow side by side on CPUs
+        return DEVICES_AT_ONCE.get(backend, DEVICES_AT_ONCE_ELSEWHERE)
+
+    def unravel(self, flat: jax.Array) -> Any:
+        return _unravel(self.model, self.input_shape, self.num_classes)(flat)
+
+    def _convolves(self) -> bool:
+        params = jax.eval_shape(lambda: self.model.init(jax.random.key(0), self.input_shape, self.num_classes))
+        x = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
+        return "conv_general_dilated" in str(jax.make_jaxpr(self.model.apply)(params, x))
+
+    def _side_by_side(
+        self, learning_rate: jax.Array, start: jax.Array, sample: jax.Array, x: jax.Array, y: jax.Array
+    ) -> Trained:
+        def loss(params: Any, indices: jax.Array) -> jax.Array:
+            logits = self.model.apply(params, as_float(x[indices]))  # bytes are gathered, and scaled only then
+            return cross_entropy(logits, y[indices]).mean()
+
+        def step(params: Any, indices: jax.Array) -> tuple[Any, jax.Array]:
+            value, gradient = jax.vmap(jax.value_and_grad(loss))(params, indices)
+            return jax.tree.map(lambda w, g: w - learning_rate * g, params, gradient), value
+
+        params, losses = jax.lax.scan(step, jax.vmap(self.unravel)(start), sample.swapaxes(0, 1))
+        local = jax.vmap(lambda p: ravel_pytree(p)[0])(params)
+        return Trained(local, local - start, losses.mean(axis=0))
+
+
+@functools.lru_cache(maxsize=64)
+def _unravel(model: Model, input_shape: tuple[int, ...], num_classes: int) -> Any:
+    with jax.ensure_compile_time_eval():
+        example = jax.eval_shape(lambda: model.init(jax.random.key(0), input_shape, num_classes))
+        return ravel_pytree(jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), example))[1]
+
+
+def as_float(x: jax.Array) -> jax.Array:
+    """Pixels 0..255 are stored as bytes (a quarter of the memory traffic) and scaled to [0, 1] where they are used."""
+    return x.astype(float) / 255 if x.dtype == jnp.uint8 else x.astype(float)
+
+
+def choose(model: Model, x: NDArray[Any], num_classes: int) -> tuple[Learner, str]:
+    """The learner for this model and data, and one line that says which and why.
+
+    The environment variable `PAOTA_LEARNER` = "generic" keeps kernels out.
+    """
+    wanted = os.environ.get("PAOTA_LEARNER", "auto")
+    if wanted not in ("auto", "generic"):
+        raise unknown_name("value of the environment variable PAOTA_LEARNER", wanted, ("auto", "generic"))
+    generic = GenericLearner(model, tuple(x.shape[1:]), num_classes)
+    if wanted == "generic":
+        return generic, "generic (as PAOTA_LEARNER says)"
+    from .kernels import mlp
+
+    if (why := mlp.unsuitable(model, x, num_classes)) is not None:
+        return generic, f"generic ({why})"
+    fused = mlp.FusedMlp(mlp.widths_of(model, tuple(x.shape[1:]), num_classes))
+    return fused, fused.name
+
+

@@ -1,0 +1,99 @@
+"""The mathematics of P2 in one scalar: the level of the optimum, and a bound that no power vector can beat.
+
+The optimum is p_k = clip(tau, lo_k, hi_k), where tau is the root of the continuous, nondecreasing, piecewise-linear
+
+    psi(tau) = sum_k [ hi_k*(tau - hi_k)+  -  lo_k*(lo_k - tau)+ ] - c,
+
+and for every tau the dual of the convex form gives f* >= c1*tau^2/(|p(tau)|^2 + (psi(tau) + c)+^2/c), with equality at
+the root. docs/power.md derives both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .checks import Vector
+
+
+def level(lo: Vector, hi: Vector, c: float) -> float:
+    """The largest root tau of psi in O(K log K), for 0 <= lo <= hi with some hi > 0, and c >= 0 (infinity included).
+
+    Without noise psi can be flat at 0; its largest root is the limit of vanishing noise.
+    """
+    lo, hi = np.sort(lo), np.sort(hi)
+    least = min(points[index] for points in (lo, hi) if (index := np.searchsorted(points, 0.0, "right")) < points.size)
+    scale = _power_of_two_near(float(hi[-1]))  # exact to divide by, and keeps the squares in range
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        tau = _level_in_range(lo / scale, hi / scale, over_square(c, scale)) * scale
+        for _ in range(10):
+            # So far below the largest bound that products may have underflowed: again, in the unit of the answer.
+            if tau >= scale or (least / scale) * (tau / scale) > 2.0**-900:
+                break
+            scale = _power_of_two_near(tau)
+            tau = _level_in_range(lo / scale, hi / scale, over_square(c, scale)) * scale
+    return tau
+
+
+def lower_bound(lo: Vector, hi: Vector, c: float, tau: float) -> float:
+    """No p in the box has (|p|^2 + c)/(1'p)^2 below this, whatever tau > 0; it is the optimum where tau is the level.
+
+    It is the dual bound tau^2/(|p(tau)|^2 + (psi(tau) + c)+^2/c), taken at tau and a hair below, where rounding cannot
+    make psi too large when c is tiny.
+    """
+    scale = _power_of_two_near(tau)
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        lo, hi, c, tau = lo / scale, hi / scale, over_square(c, scale), tau / scale
+        bounds = [_dual_value(lo, hi, c, tau * (1.0 - shift)) for shift in (0.0, 1e-15, 1e-14, 1e-13)]
+    return float(max(bounds))
+
+
+def over_square(c: float, scale: float) -> float:
+    """c/scale^2 without computing scale^2, which may underflow."""
+    return float(np.float64(c) / scale / scale)
+
+
+def _dual_value(lo: Vector, hi: Vector, c: float, tau: float) -> float:
+    pull = float((hi * np.maximum(tau - hi, 0.0)).sum() - (lo * np.maximum(lo - tau, 0.0)).sum())  # psi + c
+    square = float(np.square(np.clip(tau, lo, hi)).sum())
+    if pull > 0:
+        square += float(np.float64(pull) / c * pull)  # infinite without noise: the bound is 0 there
+    return tau * tau / square if square > 0 else 0.0
+
+
+def _level_in_range(lo: Vector, hi: Vector, c: float) -> float:
+    """The level for ascending bounds whose squares are in range.
+
+    psi is summed from differences that all have one sign: as tau*b0 - a0 it would drown a c of 1e-11 beside powers
+    of 1e2.
+    """
+
+    def psi(tau: float) -> float:
+        above_hi = hi[: np.searchsorted(hi, tau)]
+        below_lo = lo[np.searchsorted(lo, tau, side="right") :]
+        return float((above_hi * (tau - above_hi)).sum() - (below_lo * (below_lo - tau)).sum() - c)
+
+    # The last bound at which psi is not yet positive starts the segment of the root; psi(lo[0]) <= 0 always.
+    starts = (points[index] for points in (lo, hi) if (index := _last_not_positive(psi, points)) >= 0)
+    start = float(max(starts, default=lo[0]))
+    clamped_hi = hi[: np.searchsorted(hi, start, side="right")]
+    clamped_lo = lo[np.searchsorted(lo, start, side="right") :]
+    slope = float(clamped_hi.sum() + clamped_lo.sum())
+    return start - psi(start) / slope if slope > 0 else start
+
+
+def _last_not_positive(function: Callable[[float], float], points: Vector) -> int:
+    """Index of the last of the ascending points where the nondecreasing function is <= 0, or -1."""
+    first, end = 0, points.size
+    while first < end:
+        middle = (first + end) // 2
+        if function(float(points[middle])) <= 0:
+            first = middle + 1
+        else:
+            end = middle
+    return first - 1
+
+
+def _power_of_two_near(value: float) -> float:
+    return float(np.ldexp(1.0, np.frexp(value)[1] - 1))

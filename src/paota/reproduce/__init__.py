@@ -1,0 +1,1 @@
+"""Every figure and table of the paper from one command, ours beside the paper's, with a computed verdict for each claim."""

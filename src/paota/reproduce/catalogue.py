@@ -1,0 +1,190 @@
+"""Everything that is run: the paper's figures, and the sweeps that it should have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .cells import BOUND, OPTIMUM, Cell
+
+PAPER_PERIOD_S, TABLE_PERIOD_S = 8.0, 6.0  # the text says 8 s, Table I implies 342 s / 57 rounds = 6 s
+QUIET_DBM, LOUD_DBM = -174.0, -74.0
+NO_NOISE_DBM = -300.0  # far below anything: what a method reaches without noise
+
+PAOTA = {"name": "paota"}
+UPDATE = {"name": "paota", "label": "paota-update", "payload": "update"}
+LOCAL_SGD = {"name": "local-sgd"}
+COTAF = {"name": "cotaf"}
+METHODS = (PAOTA, UPDATE, LOCAL_SGD, COTAF)
+
+# The noise sweep: (series, algorithm, its air and power, the noise levels at which something can happen).
+NEAR_DBM = (NO_NOISE_DBM, -174.0, -74.0, -60.0, -50.0, -40.0, -30.0, -20.0, -10.0, 0.0)
+FAR_DBM = (NO_NOISE_DBM, -174.0, -165.0, -155.0, -145.0, -135.0, -125.0, -115.0, -100.0, -74.0)
+UNTOUCHED_DBM = (NO_NOISE_DBM, -40.0, -20.0, 0.0)  # as printed, a device pays any power: path loss cannot reach it
+PATH_LOSS = {"path_loss": "log-distance"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One line of the noise sweep."""
+
+    name: str
+    title: str
+    algorithm: Mapping[str, Any]
+    air: Mapping[str, Any] = field(default_factory=dict)
+    power: Mapping[str, Any] = field(default_factory=dict)
+    levels_dbm: tuple[float, ...] = NEAR_DBM
+
+    @property
+    def path_loss(self) -> bool:
+        return bool(self.air)
+
+
+def noise_series() -> tuple[Series, ...]:
+    physical, fading = {"cap": "physical"}, {**COTAF, "fading": True}
+    named = (
+        ("paota-paper", "PAOTA, cap as printed", PAOTA, {}),
+        ("paota-physical", "PAOTA, physical cap", PAOTA, physical),
+        ("paota-update-paper", "PAOTA (update), cap as printed", UPDATE, {}),
+        ("paota-update-physical", "PAOTA (update), physical cap", UPDATE, physical),
+        ("cotaf", "COTAF as published (no fading)", COTAF, {}),
+        ("cotaf-fading", "COTAF, inverting the fading", fading, {}),
+    )
+    near = tuple(Series(name=n, title=t, algorithm=a, power=p) for n, t, a, p in named)
+    # As published COTAF knows no channel gain, so path loss cannot reach it: only its fading form is drawn there.
+    far = tuple(
+        Series(
+            name=f"{n}-far", title=t, algorithm=a, power=p, air=PATH_LOSS,
+            levels_dbm=FAR_DBM if p or n == "cotaf-fading" else UNTOUCHED_DBM,
+        )
+        for n, t, a, p in named if n != "cotaf"
+    )  # fmt: skip
+    return near + far
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much is run: the whole thing, or a smoke run."""
+
+    seeds: int = 10
+    rounds: int = 100
+    sweep_rounds: int = 50
+    base: Mapping[str, Any] = field(default_factory=dict)
+    periods_s: tuple[float, ...] = (4.0, 6.0, 8.0, 10.0, 12.0, 16.0)
+    omegas: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0, 100.0)
+    classes: tuple[int, ...] = (1, 2, 3, 5, 7, 10)
+    devices: tuple[int, ...] = (20, 50, 100, 200)
+    learning_rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
+    noise_levels: int | None = None  # the first so many of each series, spread; all of them
+    epochs: int = 30
+    polish: int = 40
+    bound_rounds: int = 20
+    quick: bool = False
+
+
+def full(seeds: int | None = None) -> Scale:
+    return Scale(seeds=seeds or 10)
+
+
+def quick(seeds: int | None = None) -> Scale:
+    data = {"dataset": "synthetic", "devices": 20, "sizes": [30, 60, 90, 120, 150]}
+    return Scale(
+        seeds=seeds or 2, rounds=20, sweep_rounds=12, base={"data": data, "targets": [0.5, 0.6, 0.7, 0.8]},
+        periods_s=(6.0, 12.0), omegas=(1.0, 3.0), classes=(1, 5), devices=(10, 20), learning_rates=(0.03, 0.1),
+        noise_levels=3, epochs=3, polish=5, bound_rounds=3, quick=True,
+    )  # fmt: skip
+
+
+def catalogue(scale: Scale) -> list[Cell]:
+    """All cells, the paper's own figures first."""
+    return [*paper_cells(scale), *noise_cells(scale), *ablation_cells(scale), *theory_cells(scale)]
+
+
+def paper_cells(scale: Scale) -> Iterable[Cell]:
+    every_round = {"every": 1, "train_loss": "objective"}
+    for name, n0, period_s, methods in (
+        ("quiet", QUIET_DBM, PAPER_PERIOD_S, METHODS),
+        ("loud", LOUD_DBM, PAPER_PERIOD_S, (PAOTA, UPDATE, COTAF)),  # Local SGD has no channel
+        ("six", QUIET_DBM, TABLE_PERIOD_S, METHODS),
+    ):
+        evaluation = every_round if name != "six" else {"every": 1, "train_loss": "batches"}
+        table = {"rounds": scale.rounds, "air": {"n0_dbm_per_hz": n0}, "timing": {"period_s": period_s}}
+        yield _cell(name, scale, {**table, "evaluation": evaluation, "algorithms": list(methods)})
+
+
+def noise_cells(scale: Scale) -> Iterable[Cell]:
+    for series in noise_series():
+        entries = [
+            {
+                **series.algorithm, "label": level_label(series, n0),
+                "air": {**series.air, "n0_dbm_per_hz": n0}, "power": dict(series.power),
+            }
+            for n0 in levels_of(series, scale)
+        ]  # fmt: skip
+        yield _sweep(f"noise-{series.name}", scale, entries, every=10)
+
+
+def levels_of(series: Series, scale: Scale) -> tuple[float, ...]:
+    levels = series.levels_dbm
+    if scale.noise_levels is None:
+        return levels
+    return levels[:: max(1, len(levels) // scale.noise_levels)]
+
+
+def level_label(series: Series, n0: float) -> str:
+    return f"{series.algorithm.get('label', series.algorithm['name'])} at {n0:g}"
+
+
+def ablation_cells(scale: Scale) -> Iterable[Cell]:
+    """Cells named `KIND=VALUE` hold all methods at that value; labels are the plain method names."""
+    dueling = [PAOTA, UPDATE, LOCAL_SGD]
+    horizon_s = scale.sweep_rounds * PAPER_PERIOD_S
+    for period_s in scale.periods_s:  # judged at equal simulated time, not at equal rounds
+        table = {"duration_s": horizon_s, "timing": {"period_s": period_s}, "algorithms": [PAOTA, UPDATE]}
+        yield _cell(f"period={period_s:g}", scale, {**table, "evaluation": _seldom(2)})
+    entries = [{**PAOTA, "label": f"{omega:g}", "power": {"omega": omega}} for omega in scale.omegas]
+    yield _sweep("omega", scale, entries)
+    methods = ("exact", "staleness", "similarity", "uniform")
+    yield _sweep("beta", scale, [{**PAOTA, "label": m, "power": {"method": m}} for m in methods])
+    yield _sweep("beta-update", scale, [{**UPDATE, "label": m, "power": {"method": m}} for m in methods])
+    for count in scale.classes:
+        yield _sweep(f"classes={count}", scale, dueling, data={"classes_per_device": count})
+    for count in scale.devices:
+        yield _sweep(f"devices={count}", scale, dueling, data={"devices": count})
+    for method in METHODS:
+        label = str(method.get("label", method["name"]))
+        entries = [{**method, "label": f"{eta:g}", "training": {"learning_rate": eta}} for eta in scale.learning_rates]
+        yield _sweep(f"eta-{label}", scale, entries)
+
+
+def theory_cells(scale: Scale) -> Iterable[Cell]:
+    for seed in range(scale.seeds):
+        yield Cell(
+            name=f"optimum-{seed}", kind=OPTIMUM, table={**scale.base, "seed": seed},
+            options={"epochs": scale.epochs, "polish": scale.polish},
+        )  # fmt: skip
+    for eta in (0.1, 0.001):  # the setting of all figures, and one for which Lemma 1 holds
+        table = {
+            **scale.base, "rounds": scale.bound_rounds, "training": {"learning_rate": eta}, "algorithms": [PAOTA],
+            "evaluation": {"every": scale.bound_rounds, "train_loss": "batches"},
+        }  # fmt: skip
+        yield Cell(
+            name=f"bound-{eta:g}", kind=BOUND, table=table, options={"epochs": scale.epochs, "polish": scale.polish}
+        )
+
+
+def _sweep(
+    name: str, scale: Scale, entries: list[Any], *, every: int = 3, data: Mapping[str, Any] | None = None
+) -> Cell:
+    table: dict[str, Any] = {"rounds": scale.sweep_rounds, "evaluation": _seldom(every), "algorithms": entries}
+    return _cell(name, scale, {**table, "data": dict(data or {})})
+
+
+def _cell(name: str, scale: Scale, table: Mapping[str, Any]) -> Cell:
+    merged = {**scale.base, **table, "name": name, "data": {**scale.base.get("data", {}), **table.get("data", {})}}
+    return Cell(name=name, table=merged, seeds=scale.seeds)
+
+
+def _seldom(every: int) -> dict[str, Any]:
+    return {"every": every, "train_loss": "batches"}

@@ -1,0 +1,78 @@
+"""From stored cells to the arrays that claims, tables and figures speak of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from .catalogue import METHODS, Scale, level_label, levels_of, noise_series
+from .evidence import Curves, Evidence, Setting, Sweep
+from .statistics import Floats, first_reach, last_known
+from .store import Stored
+
+Cells = Mapping[str, Stored]
+METHOD_LABELS = tuple(str(m.get("label", m["name"])) for m in METHODS)
+
+
+def gather(cells: Cells, scale: Scale) -> Evidence:
+    targets = scale.base.get("targets", (0.5, 0.6, 0.7, 0.8))
+    return Evidence(
+        quiet=setting_of(cells["quiet"]),
+        loud=setting_of(cells["loud"]),
+        six=setting_of(cells["six"]),
+        optimum=np.array([cells[f"optimum-{seed}"].facts["value"] for seed in range(scale.seeds)]),
+        noise=noise_of(cells, scale),
+        targets=tuple(targets),
+    )
+
+
+def setting_of(cell: Stored) -> Setting:
+    return {label: curves_of(cell, label) for label in cell.labels}
+
+
+def curves_of(cell: Stored, label: str) -> Curves:
+    return Curves(
+        accuracy=cell.of(label, "test_accuracy"),
+        time_s=cell.of(label, "time_s"),
+        objective=cell.of(label, "train_loss"),
+    )
+
+
+def noise_of(cells: Cells, scale: Scale) -> dict[str, Sweep]:
+    made = {}
+    for series in noise_series():
+        cell, levels = cells[f"noise-{series.name}"], levels_of(series, scale)
+        accuracy = [_settled(cell.of(level_label(series, n0), "test_accuracy")) for n0 in levels]
+        made[series.name] = Sweep(
+            title=series.title, levels_dbm=levels, accuracy=np.array(accuracy), path_loss=series.path_loss
+        )
+    return made
+
+
+def _settled(accuracy: Floats) -> Floats:
+    """Mean of the last two looks of each seed."""
+    return last_known(accuracy, 2)
+
+
+def final(cell: Stored, label: str) -> Floats:
+    """Final accuracy of each seed: the mean of the last three looks."""
+    return last_known(cell.of(label, "test_accuracy"), 3)
+
+
+def seconds_to(cell: Stored, label: str, target: float) -> Floats:
+    return first_reach(cell.of(label, "test_accuracy"), cell.of(label, "time_s"), target)
+
+
+def values_of(cells: Cells, kind: str) -> list[tuple[str, float, Stored]]:
+    """The cells named `KIND=VALUE`, by value."""
+    found = [(name, float(name.partition("=")[2]), cell) for name, cell in cells.items() if name.startswith(f"{kind}=")]
+    return sorted(found, key=lambda item: item[1])
+
+
+def value_of_label(label: str) -> float:
+    try:
+        return float(label)
+    except ValueError:
+        return math.nan

@@ -1,0 +1,172 @@
+"""Every number behind the figures, as tidy CSV files, and Table I beside the paper's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import Columns, write_csv
+from .catalogue import Scale
+from .claims import Verdict
+from .evidence import Evidence
+from .gather import METHOD_LABELS, Cells, final, seconds_to, values_of
+from .statistics import quartiles
+
+# Table I of the paper: (rounds, seconds) to 50, 60, 70 and 80 %.
+PAPER_TABLE = {
+    "paota": ((6, 36.0), (10, 60.0), (18, 108.0), (57, 342.0)),
+    "local-sgd": ((3, 45.61), (6, 78.17), (12, 181.24), (29, 451.62)),
+    "cotaf": ((6, 91.30), (12, 181.21), (29, 316.75), (44, 676.93)),
+}
+PAPER_TARGETS = (0.5, 0.6, 0.7, 0.8)
+
+Row = dict[str, Any]
+
+
+def write_tables(
+    cells: Cells, evidence: Evidence, verdicts: Sequence[Verdict], scale: Scale, folder: Path
+) -> dict[str, list[Row]]:
+    """All tables, written and returned by name."""
+    made = {
+        "verdicts": [verdict_row(v) for v in verdicts],
+        "table1": list(table1_rows(evidence)),
+        "accuracy": list(accuracy_rows(evidence)),
+        "curves": list(curve_rows(evidence)),
+        "noise": list(noise_rows(evidence)),
+        "breaks": list(break_rows(evidence)),
+        "ablations": list(ablation_rows(cells, evidence)),
+        "optimum": list(optimum_rows(cells, scale)),
+        "power": list(power_rows(cells)),
+    }
+    for name, rows in made.items():
+        write_csv(folder / f"{name}.csv", columns_of(rows))
+    for name, cell in cells.items():
+        if name.startswith("bound-"):
+            write_csv(folder / f"{name}.csv", {key: np.asarray(value) for key, value in cell.arrays.items()})
+    return made
+
+
+def columns_of(rows: Sequence[Row]) -> Columns:
+    names = list(rows[0]) if rows else ["nothing"]
+    return {name: np.array([row[name] for row in rows], dtype=object) for name in names}
+
+
+def verdict_row(v: Verdict) -> Row:
+    return {
+        "claim": v.claim.id, "statement": v.claim.statement, "paper": v.claim.paper, "verdict": v.status,
+        "measured": v.claim.measured, "value": v.estimate.value, "low": v.estimate.low, "high": v.estimate.high,
+        "unit": v.estimate.unit, "change": v.change,
+        "changed_value": math.nan if v.changed_estimate is None else v.changed_estimate.value,
+        "rule": v.claim.rule, "reason": v.reason,
+    }  # fmt: skip
+
+
+def table1_rows(evidence: Evidence) -> Iterable[Row]:
+    for period_s, setting in ((8, evidence.quiet), (6, evidence.six)):
+        for method in METHOD_LABELS:
+            for target in evidence.targets:
+                rounds, seconds = setting[method].rounds_to(target), setting[method].seconds_to(target)
+                printed = _printed(method, target)
+                (r25, r50, r75), (s25, s50, s75) = quartiles(rounds), quartiles(seconds)
+                yield {
+                    "period_s": period_s, "method": method, "target": target,
+                    "paper_rounds": printed[0], "rounds": r50, "rounds_q25": r25, "rounds_q75": r75,
+                    "paper_seconds": printed[1], "seconds": s50, "seconds_q25": s25, "seconds_q75": s75,
+                    "reached": int(np.isfinite(rounds).sum()), "seeds": len(rounds),
+                }  # fmt: skip
+
+
+def _printed(method: str, target: float) -> tuple[float, float]:
+    if method not in PAPER_TABLE or target not in PAPER_TARGETS:
+        return math.nan, math.nan
+    rounds, seconds = PAPER_TABLE[method][PAPER_TARGETS.index(target)]
+    return float(rounds), seconds
+
+
+def accuracy_rows(evidence: Evidence) -> Iterable[Row]:
+    for name, setting in (
+        ("-174 dBm/Hz, 8 s", evidence.quiet),
+        ("-74 dBm/Hz, 8 s", evidence.loud),
+        ("-174 dBm/Hz, 6 s", evidence.six),
+    ):
+        for method, curves in setting.items():
+            low, middle, high = quartiles(curves.final_accuracy())
+            yield {"setting": name, "method": method, "final_accuracy": middle, "q25": low, "q75": high}
+
+
+def curve_rows(evidence: Evidence) -> Iterable[Row]:
+    """Mean over seeds, round by round: what Figs. 3 and 4 draw."""
+    for name, setting in (("quiet", evidence.quiet), ("loud", evidence.loud)):
+        for method, curves in setting.items():
+            gap = evidence.gap(setting, method)
+            for r in range(curves.accuracy.shape[1]):
+                yield {
+                    "setting": name, "method": method, "round": r, "time_s": float(np.mean(curves.time_s[:, r])),
+                    "test_accuracy": float(np.mean(curves.accuracy[:, r])), "gap": float(np.mean(gap[:, r])),
+                }  # fmt: skip
+
+
+def noise_rows(evidence: Evidence) -> Iterable[Row]:
+    for name, sweep in evidence.noise.items():
+        for level, accuracy in zip(sweep.levels_dbm, sweep.accuracy, strict=True):
+            low, middle, high = quartiles(accuracy)
+            yield {
+                "series": name, "title": sweep.title, "path_loss": sweep.path_loss, "n0_dbm_per_hz": level,
+                "final_accuracy": middle, "q25": low, "q75": high,
+            }  # fmt: skip
+
+
+def break_rows(evidence: Evidence) -> Iterable[Row]:
+    for name, sweep in evidence.noise.items():
+        low, _, high = quartiles(sweep.breaks_dbm())
+        yield {
+            "series": name, "title": sweep.title, "path_loss": sweep.path_loss,
+            "without_noise": float(np.median(sweep.accuracy[0])),
+            "breaks_at_dbm_per_hz": sweep.break_of_median_dbm(), "q25": low, "q75": high,
+        }  # fmt: skip
+
+
+def ablation_rows(cells: Cells, evidence: Evidence) -> Iterable[Row]:
+    """Final accuracy and seconds to 70 and 80 % for every value of every ablation."""
+
+    def row(kind: str, value: Any, method: str, cell: Any, label: str) -> Row:
+        low, middle, high = quartiles(final(cell, label))
+        return {
+            "ablation": kind, "value": value, "method": method, "final_accuracy": middle, "q25": low, "q75": high,
+            **{f"seconds_to_{t:.0%}".replace("%", ""): quartiles(seconds_to(cell, label, t))[1] for t in (0.7, 0.8)},
+        }  # fmt: skip
+
+    for kind in ("period", "classes", "devices"):
+        for _, value, cell in values_of(cells, kind):
+            for label in cell.labels:
+                yield row(kind, value, label, cell, label)
+    for kind, method in (("omega", "paota"), ("beta", "paota"), ("beta-update", "paota-update")):
+        for label in cells[kind].labels:
+            yield row(kind.partition("-")[0], label, method, cells[kind], label)
+    for method in METHOD_LABELS:
+        cell = cells[f"eta-{method}"]
+        for label in cell.labels:
+            yield row("eta", float(label), method, cell, label)
+
+
+def optimum_rows(cells: Cells, scale: Scale) -> Iterable[Row]:
+    for seed in range(scale.seeds):
+        facts = cells[f"optimum-{seed}"].facts
+        yield {key: facts[key] for key in ("seed", "value", "gradient_norm", "last_gain")}
+
+
+def power_rows(cells: Cells) -> Iterable[Row]:
+    """How often the printed cap breaks the paper's own power constraint (Eq. individual_power)."""
+    for name in ("quiet", "loud"):
+        for label in cells[name].labels:
+            over, noise = cells[name].of(label, "over_budget"), cells[name].of(label, "noise_std")
+            if np.isnan(over).all():
+                continue
+            yield {
+                "setting": name, "method": label, "over_budget": float(np.nanmean(over)),
+                "noise_std_a_weight": float(np.nanmedian(noise)),
+            }  # fmt: skip

@@ -1,0 +1,95 @@
+"""The devices of an event spread over JAX devices: several processor sockets, GPUs, or machines.
+
+Every JAX device trains its share of the event's devices; the superposition over the air is then a sum over JAX devices,
+which XLA makes of `gain @ payload` by itself. All processes of a cluster run the same program on the same settings.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from numpy.typing import NDArray
+
+from .errors import UserError
+from .learner import Learner, Trained
+
+AXIS = "devices"
+EVERYWHERE = PartitionSpec()
+SHARED_OUT = PartitionSpec(AXIS)
+
+
+def mesh_of_all() -> Mesh | None:
+    """All JAX devices of all processes; None if there is only one."""
+    everything = np.array(jax.devices())
+    return Mesh(everything, (AXIS,)) if everything.size > 1 else None
+
+
+def train(mesh: Mesh | None, function: Any, replicated: tuple[Any, ...], by_device: tuple[Any, ...]) -> Trained:
+    """`function(*replicated, *by_device)`, where each JAX device takes its part of the arrays `by_device` [n, ...]."""
+    if mesh is None:
+        trained: Trained = function(*replicated, *by_device)
+        return trained
+    specs = (*[EVERYWHERE] * len(replicated), *[SHARED_OUT] * len(by_device))
+    shared = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=SHARED_OUT, check_vma=False)
+    result: Trained = shared(*replicated, *by_device)
+    return result
+
+
+def judge(
+    mesh: Mesh | None, learner: Learner, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """`learner.judge` over all samples, each JAX device judging a part of them."""
+    if mesh is None:
+        return learner.judge(model, x, y, weight, 0, len(y))
+    count = -(-len(y) // mesh.size)
+
+    def part(model: jax.Array, x: Any, y: jax.Array, weight: jax.Array) -> Any:
+        judged = learner.judge(model, x, y, weight, jax.lax.axis_index(AXIS) * count, count)
+        return jax.lax.psum(judged, AXIS)
+
+    shared = jax.shard_map(part, mesh=mesh, in_specs=(EVERYWHERE,) * 4, out_specs=EVERYWHERE, check_vma=False)
+    accuracy, loss = shared(model, x, y, weight)
+    return accuracy, loss
+
+
+def dealt(mesh: Mesh | None, places: int) -> NDArray[np.int64] | None:
+    """The order that deals the event's devices out to the JAX devices like cards, so that padding is shared evenly."""
+    return None if mesh is None else np.arange(places).reshape(-1, mesh.size).T.ravel()
+
+
+def replicate(mesh: Mesh | None, tree: Any) -> Any:
+    """Copies of every array on all JAX devices; every process must hold the same values."""
+    return tree if mesh is None else jax.tree.map(lambda leaf: _replicate(mesh, leaf), tree)
+
+
+def _replicate(mesh: Mesh, leaf: Any) -> Any:
+    everywhere = NamedSharding(mesh, EVERYWHERE)
+    if isinstance(leaf, jax.Array):
+        if leaf.sharding.is_equivalent_to(everywhere, leaf.ndim):
+            return leaf
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(_replicate(mesh, jax.random.key_data(leaf)))
+    host = np.asarray(leaf)
+    return jax.make_array_from_callback(host.shape, everywhere, lambda index: host[index])
+
+
+def join_cluster() -> None:
+    """Become one of the processes that the environment variables PAOTA_COORDINATOR, ... announce; else do nothing."""
+    coordinator = os.environ.get("PAOTA_COORDINATOR")
+    if not coordinator or jax.distributed.is_initialized():
+        return
+    try:
+        count, number = (int(os.environ[f"PAOTA_{key}"]) for key in ("NUM_PROCESSES", "PROCESS_ID"))
+    except (KeyError, ValueError):
+        raise UserError(
+            "PAOTA_COORDINATOR=host:port also needs PAOTA_NUM_PROCESSES and PAOTA_PROCESS_ID, whole numbers"
+        ) from None
+    if not 0 <= number < count:
+        raise UserError(f"PAOTA_PROCESS_ID must lie between 0 and PAOTA_NUM_PROCESSES - 1 = {count - 1}, not {number}")
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(coordinator, num_processes=count, process_id=number)

@@ -1,0 +1,103 @@
+"""The grid: which settings vary, over which values, and the experiment that each combination stands for."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UserError
+from ..experiment import Experiment, parse_assignment
+
+MOST_POINTS = 100_000
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One setting and the values it takes."""
+
+    key: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of values, and the experiment that it makes."""
+
+    index: int
+    values: tuple[Any, ...]  # one of each axis
+    experiment: Experiment
+
+
+def parse_axis(text: str) -> Axis:
+    """`--over timing.period_s=4,6,8` -> an axis; the values are TOML, and a bare word is a text."""
+    key, equals, raw = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise UserError(f"--over needs section.key=value,value,..., not '{text}'")
+    if not raw.strip():
+        raise UserError(f"--over {key} names no value, e.g. --over {key}=1,2,3")
+    try:
+        values = tomllib.loads(f"values = [{raw}]")["values"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        parts = raw.split(",")
+        if any(not part.strip() for part in parts):
+            raise UserError(f"--over {key}: an empty value between commas in '{raw}'") from None
+        values = [parse_assignment(f"{key}={part}")[1] for part in parts]
+    return Axis(key, tuple(values))
+
+
+def make_axes(over: Mapping[str, Sequence[Any]]) -> tuple[Axis, ...]:
+    """From Python: {"timing.period_s": [4, 6, 8]}."""
+    axes = []
+    for key, values in over.items():
+        if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+            raise UserError(f"over['{key}'] must be a list of values, not {values!r}")
+        # NumPy's numbers become Python's: settings and files know only those.
+        axes.append(Axis(key, tuple(value.item() if hasattr(value, "item") else value for value in values)))
+    return tuple(axes)
+
+
+def make_points(base: Experiment, axes: Sequence[Axis], *, fixed: Sequence[str] = ()) -> tuple[Point, ...]:
+    """All combinations, the last axis fastest, each checked. `fixed`: settings that were set to one value already."""
+    _check(axes, fixed)
+    points = []
+    for index, values in enumerate(itertools.product(*(axis.values for axis in axes))):
+        changes = {axis.key: value for axis, value in zip(axes, values, strict=True)}
+        points.append(Point(index, values, base.override(changes)))
+    return tuple(points)
+
+
+def _check(axes: Sequence[Axis], fixed: Sequence[str]) -> None:
+    if not axes:
+        raise UserError("a sweep needs at least one --over, e.g. --over timing.period_s=4,6,8")
+    keys = [axis.key for axis in axes]
+    total = 1
+    for axis in axes:
+        if keys.count(axis.key) > 1:
+            raise UserError(f"--over {axis.key} is given twice: list all its values in one")
+        if axis.key in fixed:
+            raise UserError(f"{axis.key} is given by --set and by --over: keep one of them")
+        if {"rounds", "duration_s"} <= set(keys):
+            raise UserError("rounds and duration_s replace each other: sweep over one of them")
+        if not axis.values:
+            raise UserError(f"--over {axis.key} names no value")
+        for i, value in enumerate(axis.values):
+            if value in axis.values[:i]:
+                raise UserError(f"--over {axis.key} names {show(value)} twice")
+        total *= len(axis.values)
+    if total > MOST_POINTS:
+        raise UserError(f"the grid has {total:,} points, more than {MOST_POINTS:,}: name fewer values")
+
+
+def show(value: Any) -> str:
+    """A value as a person would type it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(show(item) for item in value) + "]"
+    return str(value)

@@ -1,0 +1,153 @@
+"""What makes a point good: a number of each trajectory, its middle over the seeds, and which direction is better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import UserError, unknown_name
+from ..files import Columns
+from ..report.words import percent, quantity, target_percent
+from ..results import Trajectory, accuracy_at, first_reach
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A family of metrics; `argument` names what follows the colon, if anything does."""
+
+    argument: str
+    smaller_is_better: bool
+    title: str  # {} stands for the argument
+
+
+KINDS = {
+    "seconds_to": Kind("accuracy", True, "simulated seconds to {} test accuracy"),
+    "rounds_to": Kind("accuracy", True, "rounds to {} test accuracy"),
+    "joules_to": Kind("accuracy", True, "joules (sending and computing) to {} test accuracy"),
+    "final_accuracy": Kind("", False, "test accuracy at the end"),
+    "accuracy_at": Kind("seconds", False, "test accuracy after {} simulated seconds"),
+    "accuracy_after": Kind("rounds", False, "test accuracy after {} rounds"),
+    "final_loss": Kind("", True, "test loss at the end"),
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`seconds_to:0.8`, taken apart."""
+
+    name: str
+    argument: float = math.nan
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.name]
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}:{self.argument:g}" if self.kind.argument else self.name
+
+    @property
+    def title(self) -> str:
+        is_share = self.kind.argument == "accuracy"
+        return self.kind.title.format(target_percent(self.argument) if is_share else quantity(self.argument))
+
+    @property
+    def worst(self) -> float:
+        return math.inf if self.kind.smaller_is_better else 0.0
+
+    def of(self, run: Trajectory) -> float:
+        """A seed whose model ceased to be finite has nothing to offer: it counts as the worst."""
+        if run.diverged_round is not None:
+            return self.worst
+        value = self._of(run.metrics)
+        return self.worst if math.isnan(value) else value
+
+    def _of(self, metrics: Columns) -> float:
+        match self.name:
+            case "seconds_to":
+                return first_reach(metrics, self.argument, "time_s")
+            case "rounds_to":
+                return first_reach(metrics, self.argument, "round")
+            case "joules_to":
+                spent = np.cumsum(metrics["energy_j"] + metrics["compute_j"])
+                return first_reach({**metrics, "joules": spent}, self.argument, "joules")
+            case "final_accuracy":
+                return accuracy_at(metrics, math.inf, "time_s")
+            case "accuracy_at":
+                return accuracy_at(metrics, self.argument, "time_s")
+            case "accuracy_after":
+                return accuracy_at(metrics, self.argument, "round")
+            case "final_loss":
+                known = metrics["test_loss"][~np.isnan(metrics["test_loss"])]
+                return float(known[-1]) if len(known) else math.nan
+            case _:
+                raise AssertionError(self.name)
+
+    def show(self, value: float) -> str:
+        """With its unit, for a sentence or a table."""
+        if not math.isfinite(value):
+            return "never" if self.kind.argument == "accuracy" else "-"
+        if self.name in ("final_accuracy", "accuracy_at", "accuracy_after"):
+            return percent(value)
+        if self.name == "final_loss":
+            return f"{value:.4g}"
+        unit = {"seconds_to": " s", "rounds_to": " rounds", "joules_to": " J"}[self.name]
+        return f"{quantity(value)}{unit}"
+
+
+def parse_metric(text: str) -> Metric:
+    name, colon, raw = text.strip().partition(":")
+    if name not in KINDS:
+        raise unknown_name("metric of --best", name, KINDS)
+    wanted = KINDS[name].argument
+    if not wanted:
+        if colon:
+            raise UserError(f"--best {name} takes no number, not '{text}'")
+        return Metric(name)
+    try:
+        value = float(raw)
+    except ValueError:
+        example = {"accuracy": "0.8", "seconds": "400", "rounds": "50"}[wanted]
+        raise UserError(f"--best {name} needs a number of {wanted}, e.g. {name}:{example}, not '{text}'") from None
+    if wanted == "accuracy" and not 0 < value <= 1:
+        raise UserError(f"--best {name}: an accuracy lies above 0 and at most at 1, not {raw.strip()}")
+    if wanted != "accuracy" and not 0 <= value < math.inf:
+        raise UserError(f"--best {name}: a number of {wanted} is 0 or more, and finite, not {raw.strip()}")
+    return Metric(name, value)
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric over the seeds of one point and label."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return self._quantile(0.5)
+
+    @property
+    def low(self) -> float:
+        return self._quantile(0.25)
+
+    @property
+    def high(self) -> float:
+        return self._quantile(0.75)
+
+    @property
+    def reached(self) -> int:
+        return sum(math.isfinite(value) for value in self.values)
+
+    def _quantile(self, share: float) -> float:
+        values = np.array(self.values)
+        if np.isfinite(values).all():
+            return float(np.quantile(values, share))
+        # Between a number and never lies nothing: half the seeds must have got there, as in `Result.time_to`.
+        return float(np.quantile(values, share, method="higher"))
+
+
+def score(metric: Metric, runs: Sequence[Trajectory]) -> Score:
+    return Score(tuple(metric.of(run) for run in runs))

@@ -1,0 +1,190 @@
+"""What a sweep found: one row for each point and label, the best point of each label, and the sentence that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError, unknown_name
+from ..files import Columns
+from ..report.words import counted, percent
+from ..results import Result
+from .grid import Axis, Point, show
+from .metrics import Metric, Score, score
+
+
+@dataclass(frozen=True)
+class Row:
+    """One label at one point."""
+
+    point: int
+    label: str
+    values: tuple[Any, ...]  # of the axes
+    scores: Mapping[str, Score]  # by the text of the metric
+    diverged: int = 0  # seeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """The result of `paota.sweep`. `table` is tidy, `best()` answers the question, `failed` says what did not run."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    best_by: Metric
+    metrics: tuple[Metric, ...]
+    seeds: int
+    rows: tuple[Row, ...]
+    failed: Mapping[int, str] = field(default_factory=dict)  # why, by point
+    points: int = 0
+    folder: Path | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        return list(dict.fromkeys(row.label for row in self.rows))
+
+    def of(self, label: str) -> list[Row]:
+        found = [row for row in self.rows if row.label == label]
+        if not found:
+            raise unknown_name("algorithm label", label, self.labels)
+        return found
+
+    def best(self, label: str | None = None) -> dict[str, Any]:
+        """The values of the axes at the best point of `label` (by default of the first), or {} if none reaches it."""
+        row = best_row(self.of(label or self.labels[0]) if self.rows else [], self.best_by)
+        return {} if row is None else {axis.key: value for axis, value in zip(self.axes, row.values, strict=True)}
+
+    @property
+    def sentences(self) -> list[str]:
+        return [sentence(self, label) for label in self.labels]
+
+    @property
+    def table(self) -> Columns:
+        return table(self)
+
+    def to_pandas(self) -> Any:
+        try:
+            import pandas
+        except ImportError:
+            raise UserError("to_pandas needs pandas: pip install pandas") from None
+        return pandas.DataFrame(self.table)
+
+
+def standard_metrics(best_by: Metric, targets: Sequence[float]) -> tuple[Metric, ...]:
+    """What the table holds: the metric that decides, the end, and the way to each target."""
+    wanted = [best_by, Metric("final_accuracy")]
+    wanted += [Metric(name, target) for name in ("seconds_to", "rounds_to") for target in targets]
+    return tuple({metric.text: metric for metric in wanted}.values())
+
+
+def rows_of(point: Point, result: Result, metrics: Sequence[Metric]) -> list[Row]:
+    made = []
+    for label in result.labels:
+        runs = result.of(label)
+        diverged = sum(run.diverged_round is not None for run in runs)
+        scores = {metric.text: score(metric, runs) for metric in metrics}
+        made.append(Row(point.index, label, point.values, scores, diverged))
+    return made
+
+
+def best_row(rows: Sequence[Row], metric: Metric) -> Row | None:
+    """The best median; among equals the better worse quartile, then the earlier point. None if no point gets there."""
+    sign = 1 if metric.kind.smaller_is_better else -1
+
+    def rank(row: Row) -> tuple[float, float, int]:
+        mine = row.scores[metric.text]
+        return sign * mine.median, sign * (mine.high if sign > 0 else mine.low), row.point
+
+    able = [row for row in rows if np.isfinite(row.scores[metric.text].median) and row.diverged < _seeds(row, metric)]
+    return min(able, key=rank, default=None)
+
+
+def as_good(rows: Sequence[Row], best: Row, metric: Metric) -> list[Row]:
+    """Other points whose median lies inside the best point's middle half: the seeds cannot tell them apart."""
+    low, high = best.scores[metric.text].low, best.scores[metric.text].high
+    return [row for row in rows if row is not best and low <= row.scores[metric.text].median <= high]
+
+
+def sentence(sweep: Sweep, label: str) -> str:
+    """`timing.period_s = 6 for paota: 80 % after 240 s (median of 5 seeds, middle half 232 s to 248 s).`"""
+    metric, rows = sweep.best_by, sweep.of(label)
+    best = best_row(rows, metric)
+    if best is None:
+        return _nobody(sweep, label, rows)
+    mine = best.scores[metric.text]
+    many = len(mine.values) > 1
+    text = f"{_where(sweep, best)} for {label}: {metric.title} {metric.show(mine.median)} ("
+    text += f"median of {len(mine.values)} seeds, middle half {metric.show(mine.low)} to {metric.show(mine.high)}" if many else "one seed"
+    text += ")."
+    others = as_good(rows, best, metric) if many else []
+    if others:
+        named = "; ".join(_where(sweep, row) for row in others[:3])
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        text += f" Within its spread over the seeds: {named}{more}."
+    return text + "".join(f" {hint}" for hint in _edges(sweep, best))
+
+
+def _nobody(sweep: Sweep, label: str, rows: Sequence[Row]) -> str:
+    final = Metric("final_accuracy")
+    able = [row for row in rows if row.diverged < len(row.scores[final.text].values)]
+    text = f"No point gives {label} a finite median of {sweep.best_by.title}"
+    if not able:
+        return f"{text}: it diverged everywhere."
+    top = max(able, key=lambda row: row.scores[final.text].median)
+    return f"{text}; the highest accuracy at the end is {percent(top.scores[final.text].median)}, with {_where(sweep, top)}."
+
+
+def _edges(sweep: Sweep, best: Row) -> list[str]:
+    """A best value at the end of its axis may not be the best there is."""
+    hints = []
+    for axis, value in zip(sweep.axes, best.values, strict=True):
+        if len(axis.values) < 3 or not is_numeric(axis):
+            continue
+        for end, word in ((min(axis.values), "smaller"), (max(axis.values), "larger")):
+            if value == end:
+                hints.append(f"{axis.key} = {show(value)} is the end of its range: {word} values may be better still.")
+    return hints
+
+
+def is_numeric(axis: Axis) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in axis.values)
+
+
+def _where(sweep: Sweep, row: Row) -> str:
+    return ", ".join(f"{axis.key} = {show(value)}" for axis, value in zip(sweep.axes, row.values, strict=True))
+
+
+def _seeds(row: Row, metric: Metric) -> int:
+    return len(row.scores[metric.text].values)
+
+
+def question(axes: Sequence[Axis]) -> str:
+    return f"Which {' and '.join(axis.key for axis in axes)} should I use?"
+
+
+def answer(sweep: Sweep) -> str:
+    """One line for the head of a page."""
+    ran = f"{counted(sweep.points, 'point')}, {counted(sweep.seeds, 'seed')} each, judged by {sweep.best_by.text}"
+    return f"{ran}; {len(sweep.failed)} failed" if sweep.failed else ran
+
+
+def table(sweep: Sweep) -> Columns:
+    """One row a point and label; a metric's median under its own name, its quartiles and its seeds beside it."""
+    rows = sweep.rows
+    columns: dict[str, list[Any]] = {"point": [row.point for row in rows], "label": [row.label for row in rows]}
+    for i, axis in enumerate(sweep.axes):
+        plain = is_numeric(axis)
+        columns[axis.key] = [row.values[i] if plain else show(row.values[i]) for row in rows]
+    columns["seeds"] = [_seeds(row, sweep.best_by) for row in rows]
+    columns["diverged"] = [row.diverged for row in rows]
+    for metric in sweep.metrics:
+        scores = [row.scores[metric.text] for row in rows]
+        columns[metric.text] = [s.median for s in scores]
+        columns[f"{metric.text} q25"] = [s.low for s in scores]
+        columns[f"{metric.text} q75"] = [s.high for s in scores]
+        if metric.kind.argument == "accuracy":
+            columns[f"{metric.text} reached"] = [s.reached for s in scores]
+    return {name: np.array(values, dtype=object) for name, values in columns.items()}

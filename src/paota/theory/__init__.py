@@ -1,0 +1,44 @@
+"""What does the paper's Theorem 1 say about a real run? Printed and corrected, with constants estimated from the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .theorem import (
+    Constants,
+    System,
+    Terms,
+    averaged_gradient_bound,
+    bound,
+    contraction,
+    descent,
+    largest_learning_rate,
+    lemma1,
+    terms,
+)
+
+if TYPE_CHECKING:
+    from .analysis import Analysis, analyse
+    from .estimate import Landscape, constants_of
+    from .optimum import Optimum, minimise
+    from .recording import Record, record
+
+__all__ = [
+    "Analysis", "Constants", "Landscape", "Optimum", "Record", "System", "Terms",
+    "analyse", "averaged_gradient_bound", "bound", "constants_of", "contraction", "descent", "largest_learning_rate",
+    "lemma1", "minimise", "record", "terms",
+]  # fmt: skip
+
+# These need JAX: imported when first used.
+_HOME = {
+    "Analysis": "analysis", "analyse": "analysis", "Landscape": "estimate", "constants_of": "estimate",
+    "Optimum": "optimum", "minimise": "optimum", "Record": "recording", "record": "recording",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _HOME:
+        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    raise AttributeError(f"module 'paota.theory' has no attribute '{name}'")

@@ -1,0 +1,190 @@
+"""Upload times, energy and airtime, by hand."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+from scipy.stats import expon, kstest
+
+import paota
+from paota import settings
+from paota.air.digital import Ofdma, Tdma, Uploads, WithUpload, upload_cost
+from paota.air.spending import device_spending, event_spending, symbols
+from paota.engine import rows_of
+from paota.experiment import Air, Experiment
+from paota.simulate import plan
+from paota.timing import Horizon, Latencies, PerDevice, synchronous
+from paota.timing.timeline import Participants, Timeline
+
+BAND = {"bandwidth_hz": 1e6, "n0_dbm_per_hz": -30.0}  # N0 = 1e-6 W/Hz: 1 W of noise in the whole band
+
+
+def air(**more):
+    return settings.parse(Air, {**BAND, **more}, "air")
+
+
+def test_ofdma_by_hand():
+    """Half the band, 0.5 W of noise. P|h|^2 = 1.5 W: SNR 3, 2 bits a symbol, 1 Mbit/s: 1 s for 1 Mbit at all of P.
+
+    At 24 dB and more the modulation limits to 1 bit a symbol: 0.5 Mbit/s, and the power drops to SNR 1, 0.5 W/|h|^2.
+    """
+    cost = upload_cost(Ofdma(), np.array([0.1]), bits=1e6, shares=2, air=air(), max_power_w=15.0)
+    np.testing.assert_allclose(np.ravel(cost), [1.0, 1.0, 0.5, 15.0], rtol=1e-9)
+    capped = upload_cost(
+        Ofdma(max_bits_per_symbol=1.0), np.array([100.0]), bits=1e6, shares=2, air=air(), max_power_w=15.0
+    )
+    np.testing.assert_allclose(np.ravel(capped), [2.0, 2.0, 1.0, 2 * 0.5 / 100], rtol=1e-9)
+
+
+def test_tdma_by_hand():
+    """The whole band, 1 W of noise, half the time. P|h|^2 = 3 W: 2 Mbit/s, 0.5 s on the air within 1 s."""
+    cost = upload_cost(Tdma(), np.array([0.2]), bits=1e6, shares=2, air=air(), max_power_w=15.0)
+    np.testing.assert_allclose(np.ravel(cost), [1.0, 0.5, 0.5, 7.5], rtol=1e-9)
+
+
+def test_snr_gap_costs_rate():
+    """A gap of 10 log10(3) dB turns SNR 3 into 1: 1 bit a symbol, twice as long."""
+    cost = upload_cost(
+        Ofdma(snr_gap_db=10 * np.log10(3)), np.array([0.1]), bits=1e6, shares=2, air=air(), max_power_w=15.0
+    )
+    np.testing.assert_allclose(cost.on_air_s, 2.0)
+
+
+def uploads(devices=3000, **more):
+    return Uploads(air(digital="ofdma", **more), max_power_w=15.0, num_parameters=100, devices=devices, seed=4)
+
+
+def test_uploads_fade_and_do_not_depend_on_who_asks():
+    everyone = np.arange(3000)
+    made = uploads()
+    assert kstest(made._gains(0), expon.cdf).pvalue > 0.01
+    assert abs(np.corrcoef(made._gains(0), made._gains(1))[0, 1]) < 0.06
+    late_first = uploads()
+    late_first(everyone[:1], np.array([7]))
+    np.testing.assert_array_equal(late_first(everyone, everyone % 3).wait_s, made(everyone, everyone % 3).wait_s)
+
+
+def test_uploads_meet_the_path_loss_of_the_analog_uplink():
+    from paota.air.channel import mean_gain
+
+    near, far = uploads(path_loss="none"), uploads(path_loss="umi")
+    gain = jax.jit(lambda device: mean_gain(far.air, jax.random.key(4), device))(np.arange(3000))
+    np.testing.assert_allclose(far._gains(2) / near._gains(2), gain, rtol=1e-4)
+
+
+def test_upload_adds_to_the_round():
+    computing = Latencies(PerDevice(seconds=(3.0, 5.0)), devices=2, seed=4)
+    sending = uploads(devices=2)
+    timeline = synchronous(WithUpload(computing, sending), participants=2, horizon=Horizon(rounds=1))
+    wait_s = sending(np.arange(2), np.zeros(2, int)).wait_s
+    assert np.all(wait_s > 0)
+    ends_s = np.array([3.0, 5.0]) + wait_s
+    np.testing.assert_allclose(timeline.finish_s, ends_s)
+    assert timeline.time_s[0] == max(ends_s)
+
+
+def test_only_digital_algorithms_upload_and_the_comparison_stays_fair():
+    made = Experiment.from_dict(
+        {
+            "rounds": 5,
+            "data": {"dataset": "synthetic", "devices": 20, "sizes": [30]},
+            "air": {"digital": "ofdma", "bandwidth_hz": 1e3},
+            "algorithms": [
+                {"name": "local-sgd"},
+                {"name": "local-sgd", "label": "ideal", "air": {"digital": "ideal", "bandwidth_hz": 20e6}},
+                {"name": "cotaf"},
+            ],
+        }
+    )
+    lines = plan(made).timelines
+    assert lines["local-sgd", 0].time_s[0] > lines["ideal", 0].time_s[0] + 1
+    np.testing.assert_array_equal(lines["cotaf", 0].time_s, lines["ideal", 0].time_s)
+    np.testing.assert_array_equal(lines["local-sgd", 0].device, lines["ideal", 0].device)
+
+
+def two_events():
+    """Device 0 and 1 in the first event, nobody in the second, device 1 in the third."""
+    return Timeline.build(
+        [
+            (4.0, Participants(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))),
+            (5.0, Participants(*(np.zeros(0) for _ in range(5)))),
+            (9.0, Participants(*map(np.array, ([1], [1], [1], [4.0], [9.0])))),
+        ]
+    )
+
+
+def test_analog_cost_by_hand():
+    """d = 7 at B = 1 MHz: 7 us on the air. |phi w|^2 = 6 W summed over the symbols: 6 uJ. Silent: not on the air."""
+    power = np.array([6.0, 0.0, 3.0])
+    spent = device_spending(two_events(), power, num_parameters=7, air=air(), compute_power_w=2.0, uploads=None)
+    np.testing.assert_allclose(spent["energy_j"], [6e-6, 0, 3e-6])
+    np.testing.assert_allclose(spent["airtime_s"], [7e-6, 0, 7e-6])
+    np.testing.assert_allclose(spent["compute_j"], [6, 8, 10])
+    total = event_spending(two_events(), spent, 3, shared=True)
+    np.testing.assert_allclose(total["energy_j"], [0, 6e-6, 0, 3e-6])
+    np.testing.assert_allclose(total["airtime_s"], [0, 7e-6, 0, 7e-6])
+    np.testing.assert_allclose(total["compute_j"], [0, 14, 0, 10])
+    assert symbols(7, air(packing="complex")) == 4
+
+
+def test_digital_cost_by_hand():
+    """Computing time excludes the upload; the band seconds of an event add up."""
+    sending = uploads(devices=2)
+    cost = sending(np.array([0, 1, 1]), np.array([0, 0, 1]))
+    nan = np.full(3, np.nan)
+    spent = device_spending(
+        two_events(), nan, num_parameters=100, air=air(digital="ofdma"), compute_power_w=2.0, uploads=sending
+    )
+    np.testing.assert_allclose(spent["compute_j"], 2 * (np.array([3, 4, 5]) - cost.wait_s))
+    total = event_spending(two_events(), spent, 3, shared=False)
+    np.testing.assert_allclose(total["airtime_s"], [0, cost.band_s[:2].sum(), 0, cost.band_s[2]])
+    np.testing.assert_allclose(total["energy_j"], [0, cost.energy_j[:2].sum(), 0, cost.energy_j[2]])
+
+
+def test_ideal_uploads_are_not_accounted():
+    nan = np.full(3, np.nan)
+    spent = device_spending(two_events(), nan, num_parameters=9, air=air(), compute_power_w=1.0, uploads=None)
+    total = event_spending(two_events(), spent, 3, shared=False)
+    assert np.isnan(total["energy_j"]).all()
+    assert np.isnan(total["airtime_s"]).all()
+
+
+def test_the_program_is_told_the_time():
+    rows, count = rows_of(two_events(), 1, SimpleNamespace(events=4, max_ready=2), np.zeros(3, bool))
+    assert count == 2
+    np.testing.assert_allclose(rows.time_s[:count], [5.0, 9.0])
+
+
+HARSH = {
+    "fading": "jakes", "path_loss": "umi", "antennas": 2, "packing": "complex",
+    "csi_error": 0.01, "phase_error_rad": 0.1, "timing_error_symbols": 0.1,
+}  # fmt: skip
+SMALL = {
+    "rounds": 8,
+    "model": {"name": "softmax"},
+    "data": {"dataset": "synthetic", "devices": 12, "sizes": [60]},
+    "power": {"cap": "physical"},
+    "algorithms": [{"name": "paota", "payload": "update"}],
+}
+
+
+def test_a_harsh_air_gives_the_same_bits_in_any_chunks():
+    one = paota.run({**SMALL, "air": HARSH}, events_a_call=3)
+    other = paota.run({**SMALL, "air": HARSH}, events_a_call=8)
+    np.testing.assert_array_equal(one.trajectories[0].model, other.trajectories[0].model)
+    assert one.trajectories[0].metrics["test_accuracy"][-1] > 0.15
+    metrics = one.trajectories[0].metrics
+    spent = one.trajectories[0].devices
+    np.testing.assert_allclose(metrics["energy_j"].sum(), spent["energy_j"].sum(), rtol=1e-6)
+    np.testing.assert_allclose(spent["energy_j"], spent["transmit_w"] / 20e6, rtol=1e-6)
+    assert metrics["over_budget"][1:].max() == 0
+
+
+def test_absent_errors_are_not_part_of_the_program():
+    """None is structure, a number is an input: a sweep over csi_error compiles once."""
+    from paota.settings import floats
+
+    assert "csi_error" not in floats(air())
+    assert floats(air(csi_error=0.3))["csi_error"] == 0.3
+    assert dataclasses.replace(air(), csi_error=None) == air()

@@ -1,0 +1,118 @@
+"""What must hold for every registered algorithm. A new one is covered as soon as it has its registry line."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from paota import Experiment
+from paota.air import Uplink
+from paota.algorithms import Event
+from paota.experiment import Power, read_preset
+from paota.registry import ALGORITHMS
+from paota.simulate import Silent, Simulator, plan
+from paota.timing import Timeline
+
+CHANCE = 0.1  # ten classes
+LEARNT = 0.3
+
+
+def with_an_empty_last_event(timeline: Timeline) -> Timeline:
+    return dataclasses.replace(
+        timeline,
+        time_s=np.append(timeline.time_s, timeline.time_s[-1] + 1),
+        offsets=np.append(timeline.offsets, timeline.offsets[-1]),
+    )
+
+
+@pytest.fixture(scope="module", params=sorted(ALGORITHMS))
+def runs(request):
+    """The quick preset with one algorithm: seeds 0, 1 and 0 again, each ending with an event that nobody attends."""
+    name = request.param
+    quick = plan(Experiment.from_dict({**read_preset("quick"), "algorithms": [{"name": name}]}), seeds=2)
+    quick = dataclasses.replace(
+        quick,
+        timelines={unit: with_an_empty_last_event(timeline) for unit, timeline in quick.timelines.items()},
+        judged_every={name: 1},
+    )
+    simulator = Simulator(quick, Silent(), events_a_call=10)
+    (contestant,) = quick.experiment.contestants
+    trajectories = [simulator.trajectory(0, contestant, seed) for seed in (0, 1, 0)]
+    return trajectories, simulator._program(contestant)
+
+
+def test_learns(runs):
+    for run in runs[0]:
+        assert run.metrics["test_accuracy"][0] < 2.5 * CHANCE
+        assert run.metrics["test_accuracy"][-1] > LEARNT
+        assert run.diverged_round is None
+
+
+def test_weights_are_valid(runs):
+    for run in runs[0]:
+        weight, round_ = run.devices["weight"], run.devices["round"]
+        assert np.all(weight >= 0)
+        total = np.bincount(round_, weights=weight)[1:]
+        assert np.all(total > 0)
+        assert np.all(total <= 1 + 1e-5)
+
+
+def test_costs_are_accounted_or_absent(runs):
+    for run in runs[0]:
+        for column in ("energy_j", "airtime_s", "compute_j"):
+            values = run.metrics[column]
+            assert np.all(values >= 0) or np.isnan(values).all()
+        assert np.all(run.metrics["compute_j"][1:-1] > 0)
+
+
+def test_empty_event_is_harmless(runs):
+    for run in runs[0]:
+        assert run.metrics["ready"][-1] == 0
+        assert run.metrics["test_loss"][-1] == run.metrics["test_loss"][-2]
+        assert np.isfinite(run.model).all()
+
+
+def test_deterministic(runs):
+    first, other, again = runs[0]
+    np.testing.assert_array_equal(first.model, again.model)
+    assert not np.array_equal(first.model, other.model)
+
+
+def test_compiles_once(runs):
+    """Three trajectories of two seeds, one trace."""
+    assert runs[1].traces == 1
+
+
+N, PADDING, D = 6, 2, 9
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_order_of_devices_and_padding_do_not_matter(name):
+    """Devices and padding in two orders give the same model, and every device the same weight."""
+    rng = np.random.default_rng(1)
+    rows = N + PADDING
+    algorithm = ALGORITHMS[name]()
+    ready = np.arange(rows) < N
+    update = rng.normal(size=(rows, D)).astype(np.float32)
+    staleness, samples = rng.integers(0, 4, rows), rng.integers(1, 9, rows) * np.float32(100)
+    channel = (rng.normal(size=rows) + 1j * rng.normal(size=rows)).astype(np.complex64)
+    model, previous = rng.normal(size=(2, D)).astype(np.float32)
+
+    @jax.jit
+    def outcome(ready, update, staleness, samples, channel):
+        happening = Event(
+            round=jnp.array(9), model=model, previous_model=previous, local_model=model + update, update=update,
+            staleness=staleness, num_samples=samples, ready=ready, num_devices=jnp.array(20.0),
+            state=algorithm.init(jnp.asarray(model)),
+        )  # fmt: skip
+        uplink = Uplink(channel, ready, jnp.array(1e-2), jnp.array(15.0), jax.random.key(0))
+        return algorithm.aggregate(happening, uplink, Power())
+
+    order = rng.permutation(rows)
+    columns = (ready, update, staleness, samples, channel)
+    plain, mixed = outcome(*columns), outcome(*(column[order] for column in columns))
+    np.testing.assert_allclose(plain.model, mixed.model, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(plain.weight[order], mixed.weight, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(plain.weight[N:], 0)

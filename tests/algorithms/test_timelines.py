@@ -1,0 +1,54 @@
+"""Who takes part when, for the schemes that the rivals add."""
+
+import numpy as np
+import pytest
+
+from paota.algorithms import World
+from paota.algorithms.air_fedga import AirFedGa
+from paota.algorithms.fedasync import FedAsync
+from paota.algorithms.fedbuff import FedBuff
+from paota.timing import Horizon, Latencies, PerDevice, Uniform, grouped
+
+
+def fixed(*seconds):
+    return Latencies(PerDevice(seconds=seconds), devices=len(seconds), seed=0)
+
+
+def test_grouped_by_hand():
+    """Devices of 1, 6, 2, 5 s in two groups: {0, 2} every 2 s, {1, 3} every 6 s. At 6 s the quick group goes first."""
+    timeline = grouped(fixed(1.0, 6.0, 2.0, 5.0), groups=2, updates=12, horizon=Horizon(rounds=3))
+    np.testing.assert_allclose(timeline.time_s, [2, 4, 6, 6, 8, 10])
+    assert [timeline.device[a:b].tolist() for a, b in zip(timeline.offsets, timeline.offsets[1:], strict=False)] == [
+        [0, 2], [0, 2], [0, 2], [1, 3], [0, 2], [0, 2],
+    ]  # fmt: skip
+    # The slow group started from version 0 and is the fourth event; at 8 s the quick one missed just that.
+    assert timeline.staleness[::2].tolist() == [0, 0, 0, 3, 1, 0]
+    assert timeline.training[::2].tolist() == [0, 1, 2, 0, 3, 4]
+    np.testing.assert_allclose(timeline.start_s[::2], [0, 2, 4, 0, 6, 8])
+    np.testing.assert_allclose(timeline.finish_s[6:8], [6, 5])  # device 3 waited for device 1
+
+
+def test_grouped_ends_at_the_duration():
+    timeline = grouped(fixed(1.0, 6.0, 2.0, 5.0), groups=2, updates=None, horizon=Horizon(rounds=None, duration_s=6.0))
+    np.testing.assert_allclose(timeline.time_s, [2, 4, 6, 6])
+
+
+def test_more_groups_than_devices_is_fully_asynchronous():
+    timeline = grouped(fixed(1.0, 3.0), groups=9, updates=5, horizon=Horizon(rounds=3))
+    np.testing.assert_allclose(timeline.time_s, [1, 2, 3, 3, 4])
+    assert timeline.device.tolist() == [0, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("rule", [FedAsync(), FedBuff(buffer_size=7), AirFedGa(groups=4)])
+def test_asynchronous_rivals_get_as_many_device_updates(rule):
+    world = World(Latencies(Uniform(), devices=40, seed=3), 8.0, Horizon(rounds=12))
+    asked = 12 * world.match_participants()
+    updates = len(rule.timeline(world).device)
+    assert asked <= updates < asked + 10  # whole buffers and whole groups
+
+
+def test_and_the_same_time_where_time_sets_the_end():
+    world = World(Latencies(Uniform(), devices=40, seed=3), 8.0, Horizon(rounds=None, duration_s=100.0))
+    for rule in (FedAsync(), FedBuff(), AirFedGa()):
+        timeline = rule.timeline(world)
+        assert 80 < timeline.time_s[-1] <= 100

@@ -1,0 +1,85 @@
+"""With latencies scripted, a deployment does what the simulator does: same ready sets, staleness, powers and model.
+
+Server loop, wire format, ClientApp and local training are the real ones; only transport and clock are in memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+
+import paota
+
+from .harness import deploy
+
+TABLE = {
+    "name": "scripted",
+    "rounds": 12,
+    "data": {"dataset": "synthetic", "devices": 9, "sizes": [40, 50, 60]},
+    "training": {"local_steps": 3, "batch_size": 8},
+    "air": {"n0_dbm_per_hz": -60.0},  # loud enough that a wrong noise draw would show
+}
+
+
+CASES = {
+    "paota": {"name": "paota"},
+    "paota-update": {"name": "paota", "payload": "update", "label": "paota-update"},
+    "paota-physical": {"name": "paota", "label": "paota-physical", "power": {"cap": "physical"}},
+    "local-sgd": {"name": "local-sgd"},
+    "local-sgd-samples": {"name": "local-sgd", "weighting": "samples", "participants": 4, "label": "local-sgd-samples"},
+    "cotaf": {"name": "cotaf", "fading": True},
+}
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_deployment_equals_simulation(label: str, tmp_path: Path) -> None:
+    table = {**TABLE, "algorithms": [CASES[label]]}
+    simulated = paota.run(table)
+    deployed, _ = deploy(tmp_path, table)
+
+    (sim,), (real,) = simulated.of(label), deployed.of(label)
+    for column in ("round", "device", "version", "staleness"):
+        np.testing.assert_array_equal(real.devices[column], sim.devices[column], err_msg=column)
+    np.testing.assert_array_equal(real.metrics["ready"], sim.metrics["ready"])
+    if label.startswith("paota"):  # at the deadline itself
+        np.testing.assert_allclose(real.metrics["time_s"], sim.metrics["time_s"], rtol=1e-12)
+        np.testing.assert_allclose(real.devices["start_s"], sim.devices["start_s"], rtol=1e-12)
+        assert sim.devices["staleness"].max() > 0
+    # The mailbox is looked at every quarter of a second, so an arrival is seen at most that much later.
+    late_s = real.devices["finish_s"] - real.devices["start_s"] - (sim.devices["finish_s"] - sim.devices["start_s"])
+    assert ((late_s > -1e-6) & (late_s < 0.25 + 1e-6)).all()
+    # Training one device and training many side by side differ in the last bits of a float32.
+    for column in ("power", "weight", "similarity", "transmit_w"):
+        np.testing.assert_allclose(real.devices[column], sim.devices[column], rtol=2e-4, atol=1e-6, err_msg=column)
+    np.testing.assert_allclose(real.model, sim.model, rtol=0, atol=2e-5 * np.abs(sim.model).max())
+    np.testing.assert_allclose(real.metrics["test_accuracy"], sim.metrics["test_accuracy"], atol=0.011)
+    np.testing.assert_allclose(real.metrics["train_loss"], sim.metrics["train_loss"], rtol=1e-3)
+
+
+def test_the_run_folder_is_the_simulators(tmp_path: Path) -> None:
+    table = {**TABLE, "rounds": 4, "algorithms": [{"name": "paota"}, {"name": "local-sgd"}]}
+    deployed, _ = deploy(tmp_path, table)
+    paota.run(table).save(tmp_path / "simulated")
+    names = {file.name for file in (tmp_path / "simulated").iterdir()}
+    assert {file.name for file in (tmp_path / "run").iterdir()} == names
+    header = (tmp_path / "simulated" / "metrics.csv").read_text().splitlines()[0]
+    assert (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0] == header
+    loaded = paota.load(tmp_path / "run")
+    assert loaded.labels == ["paota", "local-sgd"]
+    np.testing.assert_array_equal(loaded.of("paota")[0].model, deployed.of("paota")[0].model)
+    assert loaded.info["deployment"]["algorithms"]["paota"]["incidents"] == []
+
+
+def test_time_scale_changes_nothing_but_the_pace(tmp_path: Path) -> None:
+    table = {**TABLE, "rounds": 5, "algorithms": [{"name": "paota"}]}
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    usual, _ = deploy(tmp_path / "a", table)
+    quick, grid = deploy(tmp_path / "b", table, **{"time-scale": 0.125, "poll-s": 0.03125})
+    assert grid.clock.time == pytest.approx(5 * 8.0 * 0.125, abs=2.0)  # and some seconds to bring everybody home
+    np.testing.assert_array_equal(quick.of("paota")[0].model, usual.of("paota")[0].model)
+    np.testing.assert_allclose(quick.metrics["time_s"], usual.metrics["time_s"])

@@ -1,0 +1,161 @@
+"""The fused kernel against the generic path: same numbers to rounding, same bits whatever the company."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from paota import simulate
+from paota.kernels import build, mlp
+from paota.learner import GenericLearner, choose
+from paota.models import Mlp, Softmax
+
+pytestmark = pytest.mark.skipif(
+    mlp.unsuitable(Mlp(), np.zeros((1, 4), np.uint8), 2) is not None, reason="no kernel can be built here"
+)
+
+# (input pixels, hidden widths, classes): below, at and beyond the 16 lanes of a vector; several tiles; one layer only
+NETWORKS = [
+    (64, (10, 10), 10), (5, (1,), 2), (16, (16,), 16), (33, (17, 3), 20), (64, (70, 130), 10), (20, (), 7), (9, (40,), 33),
+]  # fmt: skip
+
+
+class Case:
+    def __init__(self, pixels, hidden, classes, *, density=0.3, devices=6, steps=3, batch=5, seed=0):
+        rng = np.random.default_rng(seed)
+        self.x = (rng.integers(1, 256, (50, pixels)) * (rng.random((50, pixels)) < density)).astype(np.uint8)
+        self.x[0] = 0  # a black image: its row holds nothing
+        self.y = rng.integers(0, classes, 50).astype(np.int32)
+        self.weight = rng.random(50).astype(np.float32)
+        model = Mlp(hidden=hidden) if hidden else Softmax()
+        params = [model.init(jax.random.key(s), (pixels,), classes) for s in range(3)]
+        noise = 0.1 * rng.normal(size=(3, ravel_pytree(params[0])[0].size))
+        self.ring = jnp.stack([ravel_pytree(p)[0] for p in params]) + jnp.asarray(noise, jnp.float32)
+        self.slot = jnp.asarray(rng.integers(0, 3, devices), jnp.int32)
+        self.ready = jnp.ones(devices, bool)
+        self.sample = jnp.asarray(rng.integers(0, 50, (devices, steps, batch)), jnp.int32)
+        self.fused = mlp.FusedMlp(mlp.widths_of(model, (pixels,), classes))
+        self.generic = GenericLearner(model, (pixels,), classes)
+
+    def train(self, learner, **changes):
+        inputs = {"slot": self.slot, "ready": self.ready, "sample": self.sample} | changes
+        x = jax.tree.map(jnp.asarray, learner.encode(self.x))
+        return jax.jit(learner.train)(jnp.float32(0.2), self.ring, **inputs, x=x, y=jnp.asarray(self.y))
+
+    def judge(self, learner, first=0, count=50):
+        x = jax.tree.map(jnp.asarray, learner.encode(self.x))
+        judged = jax.jit(learner.judge, static_argnames="count")
+        return np.array(judged(self.ring[1], x, jnp.asarray(self.y), jnp.asarray(self.weight), first, count=count))
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=str)
+def test_agrees_with_the_generic_path(network):
+    case = Case(*network)
+    for ours, theirs in zip(case.train(case.fused), case.train(case.generic), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("steps", "batch"), [(1, 1), (1, 70), (9, 2)])
+@pytest.mark.parametrize("density", [0.0, 1.0])
+def test_any_number_of_steps_and_of_lit_pixels(steps, batch, density):
+    case = Case(30, (12,), 4, steps=steps, batch=batch, density=density)
+    ours, theirs = case.train(case.fused), case.train(case.generic)
+    np.testing.assert_allclose(ours.local_model, theirs.local_model, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours.loss, theirs.loss, rtol=1e-4)
+
+
+def test_one_step_by_hand():
+    """Softmax regression on one pixel of 255 (x = 1): from zeros, W -= eta (p - onehot) x with p = 1/2."""
+    learner = mlp.FusedMlp((1, 2))
+    x = jax.tree.map(jnp.asarray, learner.encode(np.array([[255]], np.uint8)))
+    inputs = [jnp.float32(0.5), jnp.zeros((1, 4)), jnp.zeros(1, jnp.int32), jnp.ones(1, bool), jnp.zeros((1, 1, 1), jnp.int32)]
+    trained = jax.jit(learner.train)(*inputs, x=x, y=jnp.array([1], jnp.int32))
+    np.testing.assert_allclose(trained.local_model, [[-0.25, 0.25, -0.25, 0.25]], rtol=1e-6)  # biases, then weights
+    np.testing.assert_allclose(trained.loss, np.log(2), rtol=1e-6)
+
+
+def test_devices_that_are_not_ready_keep_their_start_and_change_nobody():
+    case = Case(64, (10, 10), 10)
+    everyone = case.train(case.fused)
+    ready = jnp.array([True, False, True, True, False, True])
+    some = case.train(case.fused, ready=ready)
+    np.testing.assert_array_equal(some.local_model[ready], everyone.local_model[ready])
+    np.testing.assert_array_equal(some.local_model[~ready], case.ring[case.slot[~ready]])
+    assert not some.update[~ready].any()
+    assert not some.loss[~ready].any()
+
+
+def test_bits_depend_neither_on_order_nor_on_company():
+    case = Case(64, (10, 10), 10, devices=40)
+    first = case.train(case.fused)
+    again = case.train(case.fused)
+    order = np.random.default_rng(0).permutation(40)
+    mixed = case.train(case.fused, slot=case.slot[order], sample=case.sample[order])
+    alone = case.train(case.fused, slot=case.slot[:1], sample=case.sample[:1], ready=case.ready[:1])
+    for field in ("local_model", "update", "loss"):
+        whole = np.asarray(getattr(first, field))
+        assert whole.tobytes() == np.asarray(getattr(again, field)).tobytes()
+        assert whole[order].tobytes() == np.asarray(getattr(mixed, field)).tobytes()
+        assert whole[:1].tobytes() == np.asarray(getattr(alone, field)).tobytes()
+
+
+def test_parts_of_a_judgement_add_up():
+    case = Case(64, (10, 10), 10)
+    parts = case.judge(case.fused, 0, 20) + case.judge(case.fused, 20, 40)  # the second range ends beyond the samples
+    np.testing.assert_allclose(parts, case.judge(case.fused), rtol=1e-6)
+    generic = case.judge(case.generic, 0, 20) + case.judge(case.generic, 20, 40)
+    np.testing.assert_allclose(generic, case.judge(case.fused), rtol=1e-5)
+
+
+def test_equal_logits_count_as_argmax_counts_them():
+    learner = mlp.FusedMlp((1, 3))
+    x = jax.tree.map(jnp.asarray, learner.encode(np.zeros((3, 1), np.uint8)))
+    flat = jnp.zeros(6)  # all logits equal: argmax is class 0
+    accuracy, loss = jax.jit(learner.judge, static_argnames="count")(
+        flat, x, jnp.array([0, 1, 2], jnp.int32), jnp.full(3, 1 / 3), 0, count=3
+    )
+    np.testing.assert_allclose([accuracy, loss], [1 / 3, np.log(3)], rtol=1e-6)
+
+
+def test_large_logits_stay_finite():
+    case = Case(64, (10, 10), 10)
+    case.ring = case.ring * 1e4
+    np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-4)
+
+
+def test_who_gets_the_kernel(monkeypatch):
+    bytes_, floats = np.zeros((2, 8), np.uint8), np.zeros((2, 8), np.float32)
+    assert choose(Mlp(), bytes_, 3)[1] == "fused kernel"
+    assert "float32" in choose(Mlp(), floats, 3)[1]
+    assert "too large" in choose(Mlp(hidden=(4096, 4096)), bytes_, 3)[1]
+    monkeypatch.setenv("PAOTA_LEARNER", "generic")
+    assert choose(Mlp(), bytes_, 3)[1].startswith("generic")
+
+
+def test_without_a_compiler_the_generic_path_runs(monkeypatch, tmp_path):
+    monkeypatch.setenv("PAOTA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    build.library.cache_clear()
+    try:
+        table = {"rounds": 1, "data": {"dataset": "synthetic", "devices": 3, "sizes": [20]}, "algorithms": [{"name": "local-sgd"}]}
+        result = simulate.run(table)
+        assert result.info["learner"] == "generic (no C++ compiler found)"
+    finally:
+        build.library.cache_clear()
+
+
+def test_a_compiler_that_fails_is_told(monkeypatch, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho 'error: not today' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CXX", str(broken))
+    monkeypatch.setenv("PAOTA_CACHE_DIR", str(tmp_path / "cache"))
+    build.library.cache_clear()
+    try:
+        assert "not today" in str(mlp.unsuitable(Mlp(), np.zeros((1, 4), np.uint8), 2))
+        assert not list((tmp_path / "cache" / "kernels").iterdir())  # nothing half-written
+    finally:
+        build.library.cache_clear()

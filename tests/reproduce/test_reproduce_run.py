@@ -1,0 +1,149 @@
+"""Cells that are kept and found again, the tables, the page, and one small reproduction from end to end."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from paota.cli import main
+from paota.reproduce import catalogue, store, work
+from paota.reproduce.cells import Cell
+from paota.reproduce.page import write_page
+from paota.reproduce.tables import PAPER_TABLE
+
+TINY = {
+    "rounds": 3,
+    "data": {"dataset": "synthetic", "devices": 6, "sizes": [20]},
+    "algorithms": [{"name": "paota"}, {"name": "local-sgd"}],
+}
+
+
+def tiny(**changes):
+    return Cell(name="tiny", table={**TINY, **changes}, seeds=2)
+
+
+def nothing(*_):
+    pass
+
+
+def test_a_cell_is_found_again_only_if_nothing_changed(tmp_path):
+    work.compute(tiny(), tmp_path, nothing)
+    found = store.find(tmp_path, tiny())
+    assert found.labels == ["paota", "local-sgd"]
+    assert found.of("paota", "test_accuracy").shape == (2, 4)
+    assert store.find(tmp_path, tiny(rounds=4)) is None
+    assert store.find(tmp_path, replace(tiny(), seeds=3)) is None
+    assert store.find(tmp_path, tiny(training={"learning_rate": 0.1})) is not None  # the default, spelled out
+
+
+def test_the_same_cell_gives_the_same_numbers(tmp_path):
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+        work.compute(tiny(), tmp_path / part, nothing)
+    one, two = (store.find(tmp_path / part, tiny()) for part in ("a", "b"))
+    for name, array in one.arrays.items():
+        np.testing.assert_array_equal(array, two.arrays[name])
+
+
+@pytest.mark.parametrize("spoil", [b"", b"not a zip", None])
+def test_a_damaged_cell_is_computed_again(tmp_path, spoil):
+    path = store.path_of(tmp_path, tiny())
+    store.keep(tmp_path, tiny(), {"x": np.zeros(1)}, {"labels": []})
+    assert store.find(tmp_path, tiny()) is not None
+    path.write_bytes(path.read_bytes()[:-40] if spoil is None else spoil)
+    assert store.find(tmp_path, tiny()) is None
+
+
+def test_the_whole_catalogue_is_valid_and_every_method_has_the_same_training():
+    cells = catalogue.catalogue(catalogue.full())
+    assert len({cell.name for cell in cells}) == len(cells)
+    for cell in cells:
+        experiment = cell.experiment  # refuses an unknown or impossible setting
+        rates = {c.training.learning_rate for c in experiment.contestants}
+        batches = {c.training.batch_size for c in experiment.contestants}
+        assert batches == {32}
+        if not cell.name.startswith(("eta-", "bound-")):
+            assert rates == {0.1}
+        if cell.kind == "runs":
+            assert cell.seeds >= 10
+    etas = [[c.training.learning_rate for c in cell.experiment.contestants] for cell in cells if cell.name.startswith("eta-")]
+    assert all(e == etas[0] for e in etas)  # nobody gets a rate that another does not
+
+
+def test_table_1_is_the_papers():
+    """342 s in 57 rounds: 6 s a round, though the text says 8 s."""
+    rounds, seconds = PAPER_TABLE["paota"][-1]
+    assert seconds / rounds == 6.0
+    assert all(s / r == 6.0 for r, s in PAPER_TABLE["paota"])
+    rounds, seconds = PAPER_TABLE["local-sgd"][-1]
+    assert seconds / rounds > 15.0  # longer than the slowest device can take: cannot be matched to the second
+
+
+@pytest.fixture(scope="module")
+def quick_report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduction") / "out"
+    return folder, main(["reproduce", "--quick", "--seeds", "1", "--workers", "1", "--quiet", "--out", str(folder)])
+
+
+@pytest.mark.slow
+def test_a_smoke_run_from_end_to_end(quick_report):
+    folder, code = quick_report
+    assert code == 0
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.index('id="verdicts"') < page.index('id="figures"')
+    assert "Smoke run" in page
+    assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", page)
+    assert "<script" not in page
+    with (folder / "tables" / "verdicts.csv").open(newline="") as stream:
+        assert len(list(csv.DictReader(stream))) == 7
+    for name in ("fig1-system", "fig2-workflow", "fig3-gap", "fig4-accuracy", "noise", "ablations", "eta", "bound"):
+        assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.slow
+def test_a_second_run_computes_nothing_and_writes_the_same_page(quick_report, monkeypatch):
+    folder, _ = quick_report
+    before = {p.name: p.read_bytes() for p in (folder / "tables").glob("*.csv")}
+    page = (folder / "report.html").read_bytes()
+    monkeypatch.setattr(work, "compute", lambda *_: pytest.fail("a finished cell was computed again"))
+    assert main(["reproduce", "--quick", "--seeds", "1", "--workers", "1", "--quiet", "--out", str(folder)]) == 0
+    assert {p.name: p.read_bytes() for p in (folder / "tables").glob("*.csv")} == before
+    assert (folder / "report.html").read_bytes() == page
+
+
+def test_wrong_arguments_are_one_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    for wrong in (["--seeds", "0"], ["--workers", "-1"], ["--out", str(tmp_path / "file")]):
+        assert main(["reproduce", *wrong]) == 2
+        assert capsys.readouterr().err.startswith("paota: ")
+
+
+def test_the_page_escapes_what_it_is_given(tmp_path):
+    hostile = '<img src=x onerror="alert(1)">'
+    tables = {name: [] for name in ("table1", "accuracy", "ablations", "optimum", "power")}
+    tables["breaks"] = [
+        {"title": hostile, "path_loss": False, "without_noise": 0.8, "breaks_at_dbm_per_hz": -20.0, "q25": -21.0, "q75": -19.0}
+    ]
+    write_page(tmp_path / "report.html", catalogue.full(), {}, [], tables, [])
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert hostile not in page
+    assert "&lt;img src=x" in page
+    assert "matplotlib is not installed" in page  # no figures were given: it says why
+
+
+def test_cells_side_by_side_and_progress(tmp_path):
+    cells = [replace(tiny(), name=name) for name in ("one", "two")]
+    told, finished = [], []
+    work.compute_all(
+        cells, tmp_path, workers=2, tell=lambda name, rounds: told.append((name, rounds)),
+        done=lambda cell, seconds: finished.append(cell.name),
+    )  # fmt: skip
+    assert sorted(finished) == ["one", "two"]
+    assert all(store.find(tmp_path, c).of("paota", "ready").shape == (2, 4) for c in cells)
+    one, two = (store.find(tmp_path, cell) for cell in cells)
+    np.testing.assert_array_equal(one.of("paota", "test_accuracy"), two.of("paota", "test_accuracy"))

@@ -1,0 +1,23 @@
+"""Run in a process of its own: one small experiment, its final models written to an .npz."""
+
+import json
+import os
+import sys
+
+import numpy as np
+
+from paota import sharding, simulate
+
+if __name__ == "__main__":
+    table, out = json.loads(sys.argv[1]), sys.argv[2]
+    sharding.join_cluster()
+    import jax
+
+    result = simulate.run(table)
+    facts = {"jax_devices": len(jax.devices()), "processes": jax.process_count(), "learner": result.info["learner"]}
+    arrays = {f"model{i}": t.model for i, t in enumerate(result.trajectories)}
+    arrays |= {f"weight{i}": t.devices["weight"] for i, t in enumerate(result.trajectories)}
+    arrays |= {f"accuracy{i}": t.metrics["test_accuracy"] for i, t in enumerate(result.trajectories)}
+    arrays |= {f"loss{i}": t.metrics["train_loss"] for i, t in enumerate(result.trajectories)}
+    np.savez(out, facts=json.dumps(facts), **arrays)
+    print("done", os.getpid(), facts)
