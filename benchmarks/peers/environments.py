@@ -25,9 +25,10 @@ ENVIRONMENTS: Mapping[str, Sequence[Sequence[str]]] = {
     "jax": [("jax==0.10.2", "numpy")],
     "fedjax": [("fedjax==0.0.17", "jax==0.4.38", "jaxlib==0.4.38", "numpy<2.3")],
     "flower": [TORCH, ("flwr[simulation]==1.41.0",)],
-    "fedlab": [TORCH, ("setuptools<81", "wheel"), ("--no-deps", "--no-build-isolation", "fedlab==1.3.0"), ("tqdm", "pynvml", "pandas")],
+    "fedlab": [TORCH, ("setuptools<81", "wheel"), ("--no-deps", "--no-build-isolation", "fedlab==1.3.0"), ("pillow", "tqdm",
+               "pynvml", "pandas", "scikit-learn", "munch")],
     "pfl": [TORCH, ("--no-deps", "pfl==0.6.0"), ("multiprocess", "scipy", "packaging", "dp-accounting", "prv-accountant")],
-    "flgo": [TORCH, ("--no-deps", "flgo==0.4.4"), ("--no-deps", "torchvision"), ("pillow", "tqdm", "scipy", "matplotlib",
+    "flgo": [TORCH, ("--no-deps", "flgo==0.4.4"), ("pillow", "tqdm", "scipy", "matplotlib",
              "prettytable", "ujson", "pynvml", "pyyaml", "networkx", "requests", "toolz", "setuptools<81")],
 }  # fmt: skip
 

@@ -1,17 +1,10 @@
-"""FedJAX: its own federated averaging, with the backend named by the second argument (`jit` or `pmap` on all cores)."""
+"""FedJAX: its own federated averaging on its default backend (`jit`)."""
 
-import os
-import sys
-
-backend = sys.argv[2]
-if backend == "pmap":  # one JAX device for each core
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={os.cpu_count()}"
-
-import fedjax  # noqa: E402
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from protocol import Pacer, he_normal, load_work  # noqa: E402
+import fedjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from protocol import Pacer, he_normal, load_work
 
 pacer, work = Pacer(), load_work()
 
@@ -35,7 +28,6 @@ def judge(parameters, x_test, y_test):
 
 shards = [work.shard(k) for k in range(work.devices)]
 datasets = [fedjax.ClientDataset({"x": x, "y": y.astype(np.int32)}) for x, y in shards]
-fedjax.set_for_each_client_backend(backend)
 algorithm = fedjax.algorithms.fed_avg.federated_averaging(
     jax.grad(loss),
     client_optimizer=fedjax.optimizers.sgd(work.learning_rate),
@@ -47,7 +39,7 @@ state = algorithm.init({f"{name}{i}": jnp.asarray(a) for i, layer in layers for 
 keys = list(jax.random.split(jax.random.PRNGKey(0), work.devices))
 x_test, y_test = jnp.asarray(work.x_test), jnp.asarray(work.y_test.astype(np.int32))
 
-pacer.ready("fedjax", "jax", "jaxlib", backend=backend)
+pacer.ready("fedjax", "jax", "jaxlib", backend="jit")
 while True:
     clients = [(int(k), datasets[k], keys[k]) for k in work.participants[pacer.round]]
     state, _ = algorithm.apply(state, clients)

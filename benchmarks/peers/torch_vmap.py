@@ -1,4 +1,7 @@
-"""`torch.func.vmap` over the clients of a round; with `compiled` as second argument under `torch.compile`."""
+"""`torch.func.vmap` over the clients of a round, plain or under `torch.compile`.
+
+Arguments after the data: threads, and what is compiled (`nothing`, each `step`, or the `round` as a whole).
+"""
 
 import sys
 
@@ -9,7 +12,8 @@ from torch.func import grad, vmap
 from torch.nn import functional as F
 
 pacer, work = Pacer(), load_work()
-compiled = sys.argv[2:] == ["compiled"]
+threads, compiled = int(sys.argv[2]), sys.argv[3]
+torch.set_num_threads(threads)
 
 x, y = torch.from_numpy(work.x), torch.from_numpy(work.y)
 x_test, y_test = torch.from_numpy(work.x_test), torch.from_numpy(work.y_test)
@@ -45,11 +49,12 @@ def judge(parameters):
     return (logits(parameters, x_test).argmax(1) == y_test).float().mean()
 
 
-if compiled:
-    step = torch.compile(step, dynamic=False)
-    judge = torch.compile(judge, dynamic=False)
+if compiled == "step":
+    step, judge = torch.compile(step, dynamic=False), torch.compile(judge, dynamic=False)
+elif compiled == "round":
+    train, judge = torch.compile(train, dynamic=False), torch.compile(judge, dynamic=False)
 
-pacer.ready("torch", threads=torch.get_num_threads(), compiled=compiled)
+pacer.ready("torch", threads=threads, compiled=compiled)
 with torch.no_grad():
     while True:
         samples = torch.from_numpy(draw_batches(rng, work, work.participants[pacer.round]))

@@ -9,7 +9,12 @@ from typing import Any
 from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 
+OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")  # a file of the repository that is not a page of the site
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    return OUTSIDE.sub(r"\1", markdown)
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> str:

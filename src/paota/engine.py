@@ -243,11 +243,24 @@ class Program:
         if block is None:
             served: tuple[Outcome, jax.Array] = serve(*train(*columns))
             return served
+
+        def part(first: jax.Array) -> tuple[jax.Array, ...]:
+            return tuple(jax.lax.dynamic_slice_in_dim(column, first, block) for column in columns)
+
+        def restore(first: jax.Array, kept: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+            local, loss = kept
+            return local, local - ring[part(first)[0]], loss
+
+        places = self.shape.max_ready
         return streaming.in_blocks(  # type: ignore[no-any-return]
             serve,
-            lambda first: train(*(jax.lax.dynamic_slice_in_dim(c, first, block) for c in columns)),
-            rows=self.shape.max_ready,
+            lambda first: train(*part(first)),
+            rows=places,
             block=block,
+            used=jnp.max(jnp.where(row.ready, jnp.arange(places) + 1, 0)),
+            memory=streaming.Memory(
+                blocks=HELD_BYTES // (4 * ring.shape[1] * block), keep=lambda trained: (trained[0], trained[2]), restore=restore
+            ),
         )
 
     def _train_devices(
@@ -285,8 +298,8 @@ class Program:
         return accuracy, loss, judge(fleet.x_train, fleet.y_train, fleet.sample_weight)[1]
 
 
-HELD_BYTES = 2**30  # of devices' models, the most that an event keeps in memory at once
-BLOCK_BYTES = 2**26  # of devices' models in a block, where they do not all fit
+HELD_BYTES = 3 * 2**29  # of devices' models, the most that an event keeps in memory
+BLOCK_BYTES = 2**24  # of devices' models in a block, where they do not all fit
 
 
 def sizes(devices: int, num_parameters: int, mesh: Mesh | None) -> tuple[int, int | None]:

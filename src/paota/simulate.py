@@ -28,6 +28,7 @@ from .rng import Purpose, host_rng
 from .timing import Latencies, Timeline
 
 EVENTS_A_CALL = 10
+MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: some 200 MB
 
 
 class Progress(Protocol):
@@ -119,7 +120,10 @@ def execute(
     started = datetime.now(UTC)
     simulator = Simulator(plan, progress or Silent(), events_a_call, checkpoints, stop)
     trajectories = [simulator.trajectory(unit, *parts) for unit, parts in enumerate(plan.units())]
-    info = {**environment(started), "learner": simulator.learner[1]}
+    recorded = min(recorded_devices(timeline) for timeline in plan.timelines.values())
+    whole = recorded >= min(int(t.device.max(initial=0)) + 1 for t in plan.timelines.values())
+    records = "all devices" if whole else f"devices 0 to {recorded - 1}: more would not fit"
+    info = {**environment(started), "learner": simulator.learner[1], "device_records": records}
     return Result(experiment=plan.experiment, trajectories=trajectories, info=info)
 
 
@@ -411,24 +415,33 @@ def _over_ready(values: NDArray[Any], mask: NDArray[np.bool_], how: str) -> NDAr
 
 
 def _device_records(timeline: Timeline, log: Any, spent: Columns) -> Columns:
+    """One row for every device in every event; of a very large fleet, only for its first devices."""
     events = len(log.finite)
     ready = timeline.ready[:events]
     n = int(ready.sum())
     mask = np.arange(log.weight.shape[1]) < ready[:, None]
+    kept: Any = slice(None) if n <= MAX_RECORDS else timeline.device[:n] < recorded_devices(timeline)
+    event = timeline.event[:n][kept]
     return {
-        "round": timeline.event[:n] + 1,
-        "device": timeline.device[:n],
-        "version": timeline.version[:n],
-        "staleness": timeline.staleness[:n],
-        "start_s": timeline.start_s[:n],
-        "finish_s": timeline.finish_s[:n],
-        "time_s": timeline.time_s[timeline.event[:n]],
-        "power": log.amplitude[mask],
-        "weight": log.weight[mask],
-        "similarity": log.similarity[mask],
-        "transmit_w": log.transmit_power_w[mask],
-        **{name: spent[name] for name in ("energy_j", "airtime_s", "compute_j")},
+        "round": event + 1,
+        "device": timeline.device[:n][kept],
+        "version": timeline.version[:n][kept],
+        "staleness": event - timeline.version[:n][kept],
+        "start_s": timeline.start_s[:n][kept],
+        "finish_s": timeline.finish_s[:n][kept],
+        "time_s": timeline.time_s[event],
+        "power": log.amplitude[mask][kept],
+        "weight": log.weight[mask][kept],
+        "similarity": log.similarity[mask][kept],
+        "transmit_w": log.transmit_power_w[mask][kept],
+        **{name: spent[name][kept] for name in ("energy_j", "airtime_s", "compute_j")},
     }
+
+
+def recorded_devices(timeline: Timeline) -> int:
+    """How many devices' rows a trajectory keeps, so that there are about MAX_RECORDS of them at most."""
+    devices = int(timeline.device.max(initial=0)) + 1
+    return devices if len(timeline.device) <= MAX_RECORDS else max(1, devices * MAX_RECORDS // len(timeline.device))
 
 
 def environment(started: datetime) -> dict[str, Any]:

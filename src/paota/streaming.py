@@ -7,8 +7,8 @@ axis=1)`, `update @ step`, `gain @ payload`. So the algorithm is traced once, an
 - from tall to small, by rows (norms, products with a vector [d]) or over rows (sums over devices): done in a pass;
 - among small arrays ([n], [d], scalars; say, the power control): done as they are, between two passes.
 
-Each pass asks `source` for every block once more: PAOTA needs two (similarities and norms, then the superposition), an
-average with known weights one. What fits none of these (sorting over devices, say) is refused in a clear sentence.
+Each pass asks for every block once more: PAOTA needs two (similarities and norms, then the superposition), an average with
+known weights one. As many blocks as the caller has memory for are kept between passes. What fits none of these (sorting over devices, say) is refused in a clear sentence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -70,15 +70,37 @@ class Operation:
         return list(result) if self.primitive.multiple_results else [result]
 
 
-def in_blocks(function: Callable[..., Any], source: Callable[[Any], Sequence[Any]], *, rows: int, block: int) -> Any:
-    """`function(*tall)` for tall inputs [rows, ...] of which `source(first)` gives the rows first..first+block-1."""
+class Memory(NamedTuple):
+    """What of a block is worth keeping for the next pass, and how to get the block back from it."""
+
+    blocks: int  # how many are kept, the first ones
+    keep: Callable[[Sequence[Any]], tuple[Any, ...]]  # of a block's arrays
+    restore: Callable[[Any, tuple[Any, ...]], Sequence[Any]]  # from its first row's number and what was kept
+
+
+FORGET = Memory(0, lambda values: (), lambda first, kept: ())
+
+
+def in_blocks(
+    function: Callable[..., Any],
+    source: Callable[[Any], Sequence[Any]],
+    *,
+    rows: int,
+    block: int,
+    used: Any = None,
+    memory: Memory = FORGET,
+) -> Any:
+    """`function(*tall)` for tall inputs [rows, ...] of which `source(first)` gives the rows first..first+block-1.
+
+    Rows from `used` on (a number known only at run time) may be left out; what is said of them means nothing.
+    """
     if rows % block:
         raise ValueError(f"{rows} rows are not whole blocks of {block}")
     blocks = jax.eval_shape(source, jnp.int32(0))
     tall = [jax.ShapeDtypeStruct((rows, *b.shape[1:]), b.dtype) for b in blocks]
     closed, out_shape = jax.make_jaxpr(function, return_shape=True)(*tall)
     sources = [Value(t.shape, t.dtype, tall=True) for t in tall]
-    plan = _Plan(rows, block, width=max(math.prod(t.shape[1:]) for t in tall))
+    plan = _Plan(rows, block, width=max(math.prod(t.shape[1:]) for t in tall), used=used, memory=memory)
     outputs = plan.inline(closed, sources)
     while plan.small_steps() or plan.one_pass(source, sources):
         pass
@@ -89,9 +111,13 @@ def in_blocks(function: Callable[..., Any], source: Callable[[Any], Sequence[Any
 
 
 class _Plan:
-    def __init__(self, rows: int, block: int, width: int) -> None:
+    def __init__(self, rows: int, block: int, width: int, used: Any, memory: Memory) -> None:
         self.rows, self.block, self.width = rows, block, width
         self.operations: list[Operation] = []
+        self.memory = memory._replace(blocks=min(memory.blocks, rows // block))
+        self.kept: tuple[Any, ...] | None = None  # filled by the first pass
+        blocks = rows // block if used is None else (used + block - 1) // block
+        self.ends = jnp.minimum(blocks, self.memory.blocks), blocks
 
     def inline(self, closed: ClosedJaxpr, inputs: list[Value]) -> list[Value]:
         """Append the operations of a traced function, calls inside it unfolded, and return its results."""
@@ -149,9 +175,8 @@ class _Plan:
             return False
         combine = [self._combination(operation) for operation in reductions]
 
-        def one_block(i: jax.Array, totals: list[jax.Array]) -> list[jax.Array]:
-            first = i * self.block
-            here = dict(zip(map(id, sources), source(first), strict=True))
+        def reduce(first: Any, values: Sequence[Any], totals: list[jax.Array]) -> list[jax.Array]:
+            here = dict(zip(map(id, sources), values, strict=True))
             for operation in rowwise:
                 here.update(zip(map(id, operation.outputs), self._on_block(operation, here, first), strict=True))
             new = []
@@ -168,11 +193,46 @@ class _Plan:
             for o, how in zip(reductions, combine, strict=True)
             for v in o.outputs
         ]
-        totals = jax.lax.fori_loop(0, self.rows // self.block, one_block, start)
+        totals = self._through_kept_blocks(source, reduce, start)
+        totals = jax.lax.fori_loop(
+            self.ends[0],
+            self.ends[1],
+            lambda i, totals: reduce(i * self.block, source(i * self.block), totals),
+            totals,
+        )
         for operation, total in zip(reductions, totals, strict=True):
             operation.outputs[0].array = total
             operation.done = True
         return True
+
+    def _through_kept_blocks(self, source: Callable[[Any], Sequence[Any]], reduce: Any, totals: list[Any]) -> list[Any]:
+        """The blocks that memory is there for: the first pass keeps them, later ones need not ask the source."""
+        memory = self.memory
+        if not memory.blocks:
+            return totals
+        if self.kept is not None:
+            kept = self.kept
+
+            def again(i: jax.Array, totals: list[Any]) -> list[Any]:
+                first = i * self.block
+                part = tuple(jax.lax.dynamic_slice_in_dim(k, first, self.block) for k in kept)
+                done: list[Any] = reduce(first, memory.restore(first, part), totals)
+                return done
+
+            return jax.lax.fori_loop(0, self.ends[0], again, totals)
+
+        def once(i: jax.Array, carry: tuple[Any, list[Any]]) -> tuple[Any, list[Any]]:
+            kept, totals = carry
+            first = i * self.block
+            values = source(first)
+            part = memory.keep(values)
+            kept = tuple(jax.lax.dynamic_update_slice_in_dim(k, p, first, axis=0) for k, p in zip(kept, part, strict=True))
+            return kept, reduce(first, values, totals)
+
+        shapes = jax.eval_shape(lambda: memory.keep(source(jnp.int32(0))))
+        nothing = tuple(jnp.zeros((memory.blocks * self.block, *s.shape[1:]), s.dtype) for s in shapes)
+        self.kept, totals = jax.lax.fori_loop(0, self.ends[0], once, (nothing, totals))
+        return totals
 
     def _combination(self, operation: Operation) -> Any:
         """None: each block gives its own rows of the result; else how the results of the blocks are combined."""

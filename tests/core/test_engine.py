@@ -14,8 +14,13 @@ SMALL = {
 }
 
 
+ONE = [{"name": "paota"}]
+ALL = [*ONE, {"name": "local-sgd"}, {"name": "cotaf"}]
+
+
 def small(**changes):
-    return {**SMALL, **changes}
+    """Only PAOTA, where nothing hangs on the algorithm: every one of them costs a compilation."""
+    return {**SMALL, "algorithms": ONE, **changes}
 
 
 def models(result):
@@ -43,10 +48,9 @@ def test_chunk_size_changes_nothing(events):
 
 
 def test_order_and_company_of_algorithms_change_nothing():
-    everyone = [{"name": "paota"}, {"name": "local-sgd"}, {"name": "cotaf"}]
-    forwards = models(simulate.run(small(algorithms=everyone)))
-    assert_same_bits(forwards, models(simulate.run(small(algorithms=everyone[::-1]))))
-    alone = models(simulate.run(small(algorithms=everyone[:1])))
+    forwards = models(simulate.run(small(algorithms=ALL)))
+    assert_same_bits(forwards, models(simulate.run(small(algorithms=ALL[::-1]))))
+    alone = models(simulate.run(small(algorithms=ONE)))
     assert_same_bits(alone, {("paota", 0): forwards["paota", 0]})
 
 
@@ -57,28 +61,25 @@ def test_more_seeds_change_nothing_for_the_first():
 
 def test_seeds_and_numbers_share_one_compilation():
     engine._program.cache_clear()
-    algorithms = [{"name": "paota"}]
-    simulate.run(small(algorithms=algorithms), seeds=1)
-    quieter = small(algorithms=algorithms, air={"n0_dbm_per_hz": -90.0}, power={"omega": 5.0})
-    simulate.run(quieter, seeds=1)
+    simulate.run(small())
+    simulate.run(small(air={"n0_dbm_per_hz": -90.0}, power={"omega": 5.0}))
+    simulate.run(small(), seeds=3)
     assert engine._program.cache_info().currsize == 1
-    simulate.run(small(algorithms=algorithms), seeds=3)  # one shape for all its seeds
-    programs = engine._program.cache_info().currsize
-    assert programs <= 2
 
 
-def test_a_program_is_traced_once(monkeypatch):
-    traced = []
-    original = engine.Program._run_events
+def test_a_program_is_traced_and_compiled_once(monkeypatch):
+    compiled = []
+    original = engine.Program.compile
 
     def counting(self, *arguments):
-        traced.append(self)
+        compiled.append(self)
         return original(self, *arguments)
 
-    monkeypatch.setattr(engine.Program, "_run_events", counting)
+    monkeypatch.setattr(engine.Program, "compile", counting)
     engine._program.cache_clear()
     simulate.run(small(algorithms=[{"name": "paota"}]), seeds=3, events_a_call=4)
-    assert len(traced) == 1
+    assert len(compiled) == 1
+    assert compiled[0].traces == 1
 
 
 def test_nobody_ready_keeps_the_model_exactly():
@@ -86,7 +87,6 @@ def test_nobody_ready_keeps_the_model_exactly():
         rounds=5,
         timing={"period_s": 4.0, "low_s": 10.0, "high_s": 10.5},
         air={"n0_dbm_per_hz": 0.0},
-        algorithms=[{"name": "paota"}],
     )
     result = simulate.run(table)
     metrics = result.trajectories[0].metrics
@@ -101,7 +101,8 @@ def test_nobody_ready_keeps_the_model_exactly():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"data": {"dataset": "synthetic", "devices": 1, "sizes": [30]}},
+        {"algorithms": ALL},
+        {"algorithms": ALL, "data": {"dataset": "synthetic", "devices": 1, "sizes": [30]}},
         {"training": {"local_steps": 1, "batch_size": 1}},
         {"rounds": 1},
         {"data": {"dataset": "synthetic", "devices": 5, "sizes": [20], "classes_per_device": 1}},
@@ -159,7 +160,7 @@ def test_very_stale_updates_find_their_version():
     """One device is 30 periods late: the ring buffer is as deep as the timeline needs."""
     seconds = [3.0] * 7 + [4.0 * 30.5]
     table = small(
-        rounds=70, timing={"latency": "per-device", "seconds": seconds, "period_s": 4.0}, algorithms=[{"name": "paota"}]
+        rounds=70, timing={"latency": "per-device", "seconds": seconds, "period_s": 4.0}
     )
     result = simulate.run(table)
     metrics = result.trajectories[0].metrics

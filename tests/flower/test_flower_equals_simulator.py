@@ -29,6 +29,7 @@ CASES = {
     "paota": {"name": "paota"},
     "paota-update": {"name": "paota", "payload": "update", "label": "paota-update"},
     "paota-physical": {"name": "paota", "label": "paota-physical", "power": {"cap": "physical"}},
+    "paota-fresh": {"name": "paota", "label": "paota-fresh", "guards": {"max_staleness": 0, "max_update_norm": 0.2}},
     "local-sgd": {"name": "local-sgd"},
     "local-sgd-samples": {"name": "local-sgd", "weighting": "samples", "participants": 4, "label": "local-sgd-samples"},
     "cotaf": {"name": "cotaf", "fading": True},
@@ -48,7 +49,7 @@ def test_deployment_equals_simulation(label: str, tmp_path: Path) -> None:
     if label.startswith("paota"):  # at the deadline itself
         np.testing.assert_allclose(real.metrics["time_s"], sim.metrics["time_s"], rtol=1e-12)
         np.testing.assert_allclose(real.devices["start_s"], sim.devices["start_s"], rtol=1e-12)
-        assert sim.devices["staleness"].max() > 0
+        assert sim.devices["staleness"].max() == (0 if label == "paota-fresh" else 1)
     # The mailbox is looked at every quarter of a second, so an arrival is seen at most that much later.
     late_s = real.devices["finish_s"] - real.devices["start_s"] - (sim.devices["finish_s"] - sim.devices["start_s"])
     assert ((late_s > -1e-6) & (late_s < 0.25 + 1e-6)).all()

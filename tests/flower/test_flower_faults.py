@@ -178,6 +178,19 @@ def test_a_synchronous_round_does_not_wait_for_ever(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.diff(result.metrics["time_s"]), 16.0)  # the patience
 
 
+def test_a_synchronous_round_takes_no_answer_of_an_earlier_one(tmp_path: Path) -> None:
+    table = {**TABLE, "rounds": 4, "algorithms": [{"name": "local-sgd", "participants": K}]}
+
+    def prepare(grid: MemoryGrid) -> None:
+        own = grid.latency_s
+        grid.latency_s = lambda device, training: 20.0 if device == 1 else own(device, training)
+
+    result, _ = deploy(tmp_path, table, prepare, patience=2.0)
+    assert result.devices["staleness"].tolist() == [0] * len(result.devices["staleness"])
+    incidents = result.info["deployment"]["algorithms"]["local-sgd"]["incidents"]
+    assert {(i["device"], i["kind"]) for i in incidents} == {(1, "no answer"), (1, "late")}
+
+
 class StuckGrid(MemoryGrid):
     """As when a device dies during its upload: the pull of that one answer hangs."""
 
@@ -259,6 +272,13 @@ def test_a_folder_in_use_is_refused_unless_one_goes_on(tmp_path: Path) -> None:
     with pytest.raises(paota.UserError, match="holds something already"):
         deploy(tmp_path, TABLE)
     assert (tmp_path / "run" / "thesis.tex").read_text() == "mine"
+
+
+def test_a_checkpoint_of_another_experiment_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "experiment.toml").write_text("rounds = 3\n")
+    with pytest.raises(paota.UserError, match="belongs to another experiment"):
+        deploy(tmp_path, TABLE, resume=True)
 
 
 def test_a_damaged_checkpoint_is_one_sentence(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+import paota.cli
 from paota.cli import power
 from paota.errors import UserError
 from paota.power import solve
@@ -171,6 +172,31 @@ def test_mistakes_are_one_sentence_and_leave_nothing_behind(text, words, fragmen
         run(*words)
     assert capsys.readouterr().out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "fragment"),
+    [
+        (["missing.json"], "missing.json: no such file"),
+        (["round.json", "--segmets", "4"], "did you mean '--segments'"),
+        (["round.json", "--segments", "four"], "--segments"),
+        (["round.json", "--method", "mpi"], "did you mean 'mip'"),
+        (["-"], "standard input is empty"),
+    ],
+)
+def test_the_whole_command_ends_with_code_2_and_one_sentence(words, fragment, instance, monkeypatch, capsys):
+    monkeypatch.chdir(instance.parent)
+    typed(monkeypatch, "")
+    assert paota.cli.main(["power", *words]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert fragment in shown.err
+    assert len(shown.err.splitlines()) == 1
+
+
+def test_the_whole_command_ends_with_code_0(instance, capsys):
+    assert paota.cli.main(["power", str(instance), "--n0-dbm-per-hz", "-74", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["gap"] <= 1e-12
 
 
 def test_files_that_cannot_be_read(tmp_path):

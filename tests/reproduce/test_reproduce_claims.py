@@ -86,9 +86,7 @@ def test_similar_needs_the_whole_interval_inside_the_margin():
     assert verdict_of("similar", evidence()).status == REPRODUCED
     far = evidence(paota=curves(objective_end=0.8), update=curves(objective_end=0.8))
     assert verdict_of("similar", far).status == FAILED
-    unsure = evidence(
-        paota=curves(half_life=10, objective_end=0.45, wobble=0.3), update=curves(objective_end=0.8)
-    )
+    unsure = evidence(paota=curves(half_life=10, objective_end=0.45, wobble=0.3), update=curves(objective_end=0.8))
     assert verdict_of("similar", unsure).status == FAILED  # right on average, but who knows
 
 
@@ -102,12 +100,17 @@ def test_similar_needs_the_whole_interval_inside_the_margin():
 )
 def test_time_saved_follows_the_length_of_a_round(round_s, status):
     fast = curves(ends=0.88, half_life=8, round_s=round_s)
-    made = evidence(paota=fast, update=fast, six={"paota": fast, "paota-update": fast, "local-sgd": curves(round_s=15), "cotaf": curves(round_s=15)})
+    made = evidence(
+        paota=fast,
+        update=fast,
+        six={"paota": fast, "paota-update": fast, "local-sgd": curves(round_s=15), "cotaf": curves(round_s=15)},
+    )
     assert verdict_of("time-saved", made).status == status
 
 
 def test_time_saved_by_hand():
     """30 rounds of 8 s against 20 of 15 s: 1 - 240/300 = 20 %, surely above 0 but short of 25 %."""
+
     def reaching(round_number, round_s):
         accuracy = np.where(np.arange(ROUNDS + 1) >= round_number, 0.81, 0.5)
         return Curves(
@@ -116,20 +119,35 @@ def test_time_saved_by_hand():
             objective=np.ones((SEEDS, ROUNDS + 1)),
         )
 
-    slow = {"paota": reaching(30, 8), "paota-update": reaching(30, 8), "local-sgd": reaching(20, 15), "cotaf": reaching(20, 15)}
-    made = evidence(paota=slow["paota"], update=slow["paota-update"], local=slow["local-sgd"], cotaf=slow["cotaf"], six=slow)
+    slow = {
+        "paota": reaching(30, 8),
+        "paota-update": reaching(30, 8),
+        "local-sgd": reaching(20, 15),
+        "cotaf": reaching(20, 15),
+    }
+    made = evidence(
+        paota=slow["paota"], update=slow["paota-update"], local=slow["local-sgd"], cotaf=slow["cotaf"], six=slow
+    )
     verdict = verdict_of("time-saved", made)
     assert verdict.estimate.value == pytest.approx(0.2)
     assert verdict.status == FAILED
     shorter = {**slow, "paota": reaching(30, 6)}  # 180 s: 40 %
-    verdict = verdict_of("time-saved", evidence(**{k.replace("local-sgd", "local").replace("paota-update", "update"): v for k, v in slow.items()}, six=shorter))
+    verdict = verdict_of(
+        "time-saved",
+        evidence(
+            **{k.replace("local-sgd", "local").replace("paota-update", "update"): v for k, v in slow.items()},
+            six=shorter,
+        ),
+    )
     assert (verdict.status, verdict.change) == (CHANGED, "dT = 6 s")
     assert verdict.changed_estimate.value == pytest.approx(0.4)
 
 
 def test_a_target_that_is_never_reached_is_not_a_saving():
     never = curves(ends=0.6)
-    made = evidence(paota=never, update=never, six={"paota": never, "paota-update": never, "local-sgd": curves(), "cotaf": curves()})
+    made = evidence(
+        paota=never, update=never, six={"paota": never, "paota-update": never, "local-sgd": curves(), "cotaf": curves()}
+    )
     verdict = verdict_of("time-saved", made)
     assert verdict.status == FAILED
     assert verdict.estimate.value == -math.inf

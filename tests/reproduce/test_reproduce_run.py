@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -70,7 +72,11 @@ def test_the_whole_catalogue_is_valid_and_every_method_has_the_same_training():
             assert rates == {0.1}
         if cell.kind == "runs":
             assert cell.seeds >= 10
-    etas = [[c.training.learning_rate for c in cell.experiment.contestants] for cell in cells if cell.name.startswith("eta-")]
+    etas = [
+        [c.training.learning_rate for c in cell.experiment.contestants]
+        for cell in cells
+        if cell.name.startswith("eta-")
+    ]
     assert all(e == etas[0] for e in etas)  # nobody gets a rate that another does not
 
 
@@ -106,6 +112,27 @@ def test_a_smoke_run_from_end_to_end(quick_report):
 
 
 @pytest.mark.slow
+def test_a_real_browser_shows_the_verdicts(quick_report, tmp_path):
+    folder, _ = quick_report
+    browser = next((found for name in ("chromium", "google-chrome", "chrome") if (found := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip("no Chromium on this machine")
+    common = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        f"--user-data-dir={tmp_path}",
+    ]
+    done = subprocess.run(
+        [browser, *common, "--dump-dom", (folder / "report.html").as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert len(re.findall(r'<tr class="(?:yes|partly|no)">', done.stdout)) == 7
+    assert "Refused to" not in done.stderr  # the content policy has nothing to forbid
+
+
+@pytest.mark.slow
 def test_a_second_run_computes_nothing_and_writes_the_same_page(quick_report, monkeypatch):
     folder, _ = quick_report
     before = {p.name: p.read_bytes() for p in (folder / "tables").glob("*.csv")}
@@ -127,7 +154,14 @@ def test_the_page_escapes_what_it_is_given(tmp_path):
     hostile = '<img src=x onerror="alert(1)">'
     tables = {name: [] for name in ("table1", "accuracy", "ablations", "optimum", "power")}
     tables["breaks"] = [
-        {"title": hostile, "path_loss": False, "without_noise": 0.8, "breaks_at_dbm_per_hz": -20.0, "q25": -21.0, "q75": -19.0}
+        {
+            "title": hostile,
+            "path_loss": False,
+            "without_noise": 0.8,
+            "breaks_at_dbm_per_hz": -20.0,
+            "q25": -21.0,
+            "q75": -19.0,
+        }
     ]
     write_page(tmp_path / "report.html", catalogue.full(), {}, [], tables, [])
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

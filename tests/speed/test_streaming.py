@@ -7,7 +7,7 @@ import pytest
 
 from paota import engine, simulate
 from paota.errors import UserError
-from paota.streaming import in_blocks
+from paota.streaming import Memory, in_blocks
 
 ROWS, COLUMNS, BLOCK = 48, 31, 16
 VECTOR = jnp.asarray(np.random.default_rng(1).normal(size=COLUMNS), jnp.float32)
@@ -18,7 +18,7 @@ def tall(seed):
     return jnp.asarray(np.random.default_rng(seed).normal(size=(ROWS, COLUMNS)), jnp.float32)
 
 
-def streamed(function, *matrices, block=BLOCK):
+def streamed(function, *matrices, block=BLOCK, **options):
     """(result, how often each block was asked for)"""
     asked = []
 
@@ -26,7 +26,7 @@ def streamed(function, *matrices, block=BLOCK):
         asked.append(first)
         return tuple(jax.lax.dynamic_slice_in_dim(m, first, block) for m in matrices)
 
-    result = jax.jit(lambda: in_blocks(function, source, rows=ROWS, block=block))()
+    result = jax.jit(lambda: in_blocks(function, source, rows=ROWS, block=block, **options))()
     return result, len(asked) - 1  # once for the shapes
 
 
@@ -55,6 +55,23 @@ def test_same_as_whole(name, block):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6), result, function(matrix))
 
 
+@pytest.mark.parametrize("kept_blocks", [1, 2, 3, 7])
+def test_kept_blocks_come_back(kept_blocks):
+    matrix = tall(0)
+    memory = Memory(kept_blocks, lambda values: (values[0] * 2,), lambda first, kept: (kept[0] / 2,))
+    function = CASES["weights from norms"][1]
+    np.testing.assert_allclose(streamed(function, matrix, memory=memory)[0], function(matrix), rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("used", [0, 1, 16, 17, 48])
+@pytest.mark.parametrize("kept_blocks", [0, 2])
+def test_rows_beyond_the_last_used_block_are_left_out(used, kept_blocks):
+    matrix = tall(0)
+    memory = Memory(kept_blocks, lambda values: values, lambda first, kept: kept)
+    total, _ = streamed(lambda a: a.sum(axis=0), matrix, used=jnp.int32(used), memory=memory)
+    np.testing.assert_allclose(total, matrix[: -(-used // BLOCK) * BLOCK].sum(axis=0), rtol=2e-6, atol=2e-6)
+
+
 @pytest.mark.parametrize(
     "function", [lambda a: a, lambda a: jnp.sort(a, axis=0)[0], lambda a: a.T @ jnp.cumsum(a, axis=0), lambda a: a[3]]
 )
@@ -79,13 +96,15 @@ EXPERIMENT = {
 }
 
 
-@pytest.mark.parametrize("learner", ["auto", "generic"])
-def test_a_simulation_in_blocks_is_the_same(learner, monkeypatch):
+@pytest.mark.parametrize(("learner", "held_rows"), [("auto", 0), ("auto", 16), ("generic", 0)])
+def test_a_simulation_in_blocks_is_the_same(learner, held_rows, monkeypatch):
     monkeypatch.setenv("PAOTA_LEARNER", learner)
     whole = simulate.run(EXPERIMENT)
-    monkeypatch.setattr(engine, "HELD_BYTES", 0)
-    monkeypatch.setattr(engine, "BLOCK_BYTES", 0)  # the smallest block there is
+    monkeypatch.setattr(engine, "HELD_BYTES", held_rows * 4 * whole.trajectories[0].model.size)
+    monkeypatch.setattr(engine, "BLOCK_BYTES", 0)  # the smallest block there is: 16 devices
+    engine._program.cache_clear()
     blocks = simulate.run(EXPERIMENT)
+    engine._program.cache_clear()
     for a, b in zip(whole.trajectories, blocks.trajectories, strict=True):
         np.testing.assert_allclose(b.model, a.model, rtol=2e-4, atol=2e-5)
         for column in ("weight", "similarity", "transmit_w"):

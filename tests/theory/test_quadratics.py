@@ -128,7 +128,7 @@ def _wander(problem, start, eta, local_steps):
 
 
 def test_staleness_in_plain_descent_leaves_the_theorem_nothing_to_promise():
-    """delta >= eta M while stale models are followed downhill, and a <= eta M / 2 - delta: a is negative for any eta."""
+    """delta >= eta M while the model moves downhill, and a <= eta M / 2 - delta: a is negative for any eta."""
     h = np.array([1.0, 0.5])
     for eta in (1e-4, 1e-3, 1e-2):
         w = [np.array([1.0, 1.0])]

@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 
 from ..errors import UserError, unknown_name
 from ..plugins import load_plugin
-from . import bound, deploy, new, power, presets, report, reproduce, run
+from . import bound, deploy, new, power, presets, report, reproduce, run, sweep
 
 COMMANDS = {
     "run": run, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
-    "new": new, "deploy": deploy,
+    "new": new, "deploy": deploy, "sweep": sweep,
 }  # fmt: skip
-WITH_PLUGINS = ("run", "report")  # the commands that read experiments, which may name things of the user's own
+WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -21,8 +21,8 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "bound",
         help="Theorem 1 of the paper, printed and corrected, beside the measured gap of a run",
-        description="Run one algorithm with all its models kept, estimate the constants of Theorem 1 from them, and print "
-        "every term of the bound beside the measured gap. The same settings and seed give the same run again.",
+        description="Run one algorithm with all its models kept, estimate the constants of Theorem 1 from them, and "
+        "print every term of the bound beside the measured gap. The same settings and seed give the same run again.",
     )
     parser.add_argument("source", nargs="?", metavar="RUN|EXPERIMENT.toml", help="a run folder or an experiment file")
     parser.add_argument("--preset", metavar="NAME", help="start from a built-in experiment")

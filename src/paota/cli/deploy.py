@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     config: dict[str, Any] = {"time-scale": args.time_scale, "emulate-latency": not args.real_latency}
     if args.write_app:
         refuse_used_folder(args.write_app)
-        write_app(Path(args.write_app), experiment, {**config, "out": args.out or "runs/deployment", "resume": False})
+        write_app(Path(args.write_app), experiment, {**config, **({"out": args.out} if args.out else {})})
         print(f"{args.write_app}: run it with 'flwr run {args.write_app} CONNECTION --stream'")
         return 0
     check_size(experiment.data.devices)

@@ -14,8 +14,8 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "reproduce",
         help="every figure and table of the paper, with a verdict for each of its claims",
-        description="Run everything that the paper shows, and what it should have shown. Cells that a folder already holds "
-        "are not run again: the same command goes on after an interruption.",
+        description="Run everything that the paper shows, and what it should have shown. Cells that a folder already "
+        "holds are not run again: the same command goes on after an interruption.",
     )
     parser.add_argument(
         "--out", metavar="DIR", default="reproduction", help="the output folder (default: reproduction)"

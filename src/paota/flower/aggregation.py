@@ -39,9 +39,7 @@ class Aggregator:
     def __init__(self, simulator: simulate.Simulator, contestant: Contestant, seed: int) -> None:
         experiment = simulator.plan.experiment
         self.program: engine.Program = simulator._program(contestant)
-        self.rule = engine.Rule(
-            algorithm=contestant.algorithm, training=contestant.training, air=contestant.air, power=contestant.power
-        )
+        self.rule: engine.Rule = simulate._rule(contestant)
         self.num_devices = experiment.data.devices
         self._batch_loss = experiment.evaluation.train_loss == "batches"
         self.initial_model = np.asarray(self.program.initial_model(seed))

@@ -93,12 +93,14 @@ class Coordinator:
 
     def __init__(
         self, *, aggregator: Aggregator, post: Post, clock: Clock, pace: Pace, seed: int, label: str,
-        judge_every: int, max_update_ratio: float, save: Callable[[Checkpoint], None],
+        judge_every: int, max_update_ratio: float, max_staleness: int | None, save: Callable[[Checkpoint], None],
         resume: Checkpoint | None = None, advanced: Callable[[History], None] = lambda history: None,
     ) -> None:  # fmt: skip
         self.aggregator, self.post, self.clock, self.pace = aggregator, post, clock, pace
         self.seed, self.label, self.judge_every = seed, label, judge_every
-        self.max_update_ratio, self.save, self.advanced = max_update_ratio, save, advanced
+        self.max_update_ratio, self.max_staleness, self.save, self.advanced = (
+            max_update_ratio, max_staleness, save, advanced,
+        )  # fmt: skip
         self.roster = Roster(aggregator.num_devices, pace.patience_s)
         self.history = History()
         self.model = self.previous_model = aggregator.initial_model
@@ -115,8 +117,8 @@ class Coordinator:
     def periodic(self) -> None:
         """PAOTA, Algorithm 1."""
         self.begin()
-        self.send(self.roster.idle(self.post.reachable()))  # round 0 broadcasts to all
         deadline_s = self.now_s
+        self.send(self.roster.idle(self.post.reachable()))  # round 0 broadcasts to all
         while not self.over(deadline_s + self.pace.period_s):
             deadline_s += self.pace.period_s  # (r+1) dT
             if self.now_s > deadline_s + self.pace.period_s:  # the machine slept: no burst of empty rounds
@@ -137,7 +139,8 @@ class Coordinator:
             # With nobody to wait for, a round lasts a period: devices get time to come back.
             timeout_s = self.now_s + (self.pace.patience_s if sent else self.pace.period_s)
             enough = self._everybody_answered if sent else never
-            self.conclude(self.collect(until_s=timeout_s, enough=enough))
+            arrivals = self.collect(until_s=timeout_s, enough=enough)
+            self.conclude([arrival for arrival in arrivals if self._of_this_round(arrival)])
             self.look_back()
 
     # ---- their steps --------------------------------------------------------------------------------------------
@@ -171,9 +174,9 @@ class Coordinator:
             self.history.initial = self.aggregator.judge(self.model)
         self.aggregator.warm_up()
         logger.info("%s: %d of %d devices are here", self.label, here, self.aggregator.num_devices)
+        self.look_back()
         elapsed_s = self.history.time_s[-1] if self.history.time_s else 0.0
         self._zero = self.clock.now() - elapsed_s * self.pace.time_scale
-        self.look_back()
 
     def send(self, devices: Sequence[int]) -> int:
         """The newest model to `devices`, each with the number of its next local training; to how many it went."""
@@ -265,6 +268,13 @@ class Coordinator:
     def _everybody_answered(self) -> bool:
         return not self.roster.flights
 
+    def _of_this_round(self, arrival: Arrival) -> bool:
+        """A synchronous round averages models with one start; what was asked for in an earlier round is too late."""
+        flight = arrival.flight
+        if flight.version != self.round:
+            self.roster.note(flight.device, "late", f"asked in round {flight.version + 1}", self.now_s)
+        return flight.version == self.round
+
     def _receive(self) -> list[Arrival]:
         waiting = self.roster.waiting_for()
         arrivals = []
@@ -273,17 +283,13 @@ class Coordinator:
             if flight is None:
                 continue
             start = self.versions[flight.version]
+            layout, limit = self.aggregator.layout, self.max_update_ratio
             try:
-                arrivals.append(
-                    accept(
-                        answer,
-                        flight,
-                        self.aggregator.layout,
-                        start,
-                        self.now_s,
-                        max_update_ratio=self.max_update_ratio,
-                    )
-                )
+                arrival = accept(answer, flight, layout, start, self.now_s, max_update_ratio=limit)
+                staleness = self.round - flight.version
+                if self.max_staleness is not None and staleness > self.max_staleness:
+                    raise Refused("too stale", f"{staleness} rounds, and guards.max_staleness is {self.max_staleness}")
+                arrivals.append(arrival)
             except Refused as refusal:
                 self.roster.note(flight.device, refusal.kind, refusal.detail, self.now_s)
         return arrivals

@@ -51,9 +51,9 @@ class Mailbox:
         new = {message: self._threads.submit(self._pull, message) for message in wanted - set(self._running)}
         self._running |= new
         wait(new.values(), timeout=STUCK_S)
-        done = [message for message in wanted if self._running[message].done()]
-        replies = [self._running.pop(message).result() for message in done]
-        return [reply for found in replies for reply in found]
+        done = [message for message, pull in self._running.items() if pull.done()]
+        replies = {message: self._running.pop(message).result() for message in done}
+        return [reply for message in done if message in wanted for reply in replies[message]]
 
     def _pull(self, message: str) -> list[Message]:
         try:
@@ -72,7 +72,7 @@ class FlowerPost:
     ) -> None:  # fmt: skip
         self._grid, self._layout, self._training, self._devices, self._ttl_s = grid, layout, training, devices, ttl_s
         self._latencies, self._time_scale = latencies, time_scale
-        self._mailbox = Mailbox(grid, devices)
+        self._hellos, self._answers = Mailbox(grid, devices), Mailbox(grid, devices)
         self._asked: dict[str, int] = {}  # hello message -> node
         self._known: set[int] = set()  # nodes that have been asked or have answered
         self._refused: set[int] = set()
@@ -97,7 +97,7 @@ class FlowerPost:
                 self._asked[message] = node
                 self._known.add(node)
         found = {}
-        for reply in self._mailbox.collect(self._asked):
+        for reply in self._hellos.collect(self._asked):
             if reply.metadata.reply_to_message_id not in self._asked:
                 continue
             node = self._asked.pop(reply.metadata.reply_to_message_id)
@@ -124,7 +124,7 @@ class FlowerPost:
         return self._push(messages)
 
     def fetch(self, messages: Collection[str]) -> list[Answer]:
-        return [_open(reply) for reply in self._mailbox.collect(messages)]
+        return [_open(reply) for reply in self._answers.collect(messages)]
 
     def _words(self, order: Order) -> Any:
         latency_s = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from ..errors import UserError
 from ..experiment import Experiment
 from ..files import to_toml
 from ..registry import DATASETS
+from .deployment import Deployment
 from .local import LocalFederation, toml_word
 
 MAX_LOCAL_DEVICES = 32  # each is two processes at rest and a third while it trains
@@ -59,6 +61,7 @@ PROJECT = """\
 [project]
 name = "paota-deployment"
 version = "1.0.0"
+description = "A paota experiment on Flower"
 license = "MIT"
 dependencies = ["paota[flower]"]
 
@@ -84,7 +87,8 @@ def write_app(folder: Path, experiment: Experiment, run_config: Mapping[str, Any
     (folder / "deployment" / "__init__.py").write_text("")
     (folder / "deployment" / "server_app.py").write_text(SERVER)
     (folder / "deployment" / "client_app.py").write_text(CLIENT)
-    config = {"experiment": "experiment.toml", **run_config}
+    every_setting = {key.replace("_", "-"): value for key, value in dataclasses.asdict(Deployment()).items()}
+    config = {**every_setting, **run_config}  # `flwr run --run-config` can only change what stands here
     lines = "".join(f"{key} = {toml_word(value)}\n" for key, value in config.items())
     (folder / "pyproject.toml").write_text(PROJECT + lines, encoding="utf-8")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -12,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -100,11 +99,15 @@ class LocalFederation:
 
     def stop(self) -> None:
         """End every process group that was started here, politely first, and wait until all are gone."""
+        groups = _groups_below([process.pid for process in self.processes.values()])
         for how, patience_s in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 10.0)):
-            for process in self.processes.values():
-                _signal_group(process, how)
+            for group in groups:
+                _signal_group(group, how)
             latest = time.monotonic() + patience_s
-            while time.monotonic() < latest and any(_group_alive(p) for p in self.processes.values()):
+            while groups and time.monotonic() < latest:
+                for process in self.processes.values():
+                    process.poll()  # reap the leaders: a zombie would count as alive
+                groups = {group for group in groups if _signal_group(group, 0)}
                 time.sleep(0.05)
         self._logs += [p.stdout for p in self.processes.values() if p.stdout is not None]
         self.processes.clear()
@@ -171,7 +174,8 @@ class LocalFederation:
 
     def _stop(self, name: str, how: signal.Signals) -> None:
         process = self.processes.pop(name)
-        _signal_group(process, how)
+        for group in _groups_below([process.pid]):
+            _signal_group(group, how)
         process.wait(timeout=10)
 
     def _tool(self, name: str) -> str:
@@ -195,16 +199,23 @@ def _listening(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def _signal_group(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, how)
+def _groups_below(leaders: Sequence[int]) -> set[int]:
+    """The process groups of `leaders` and all their descendants: some of Flower's helpers lead groups of their own."""
+    listing = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid="], capture_output=True, text=True, check=True).stdout
+    rows = [tuple(map(int, line.split())) for line in listing.splitlines()]
+    family = set(leaders)
+    while True:
+        grown = family | {pid for pid, parent, _ in rows if parent in family}
+        if grown == family:
+            return set(leaders) | {group for pid, _, group in rows if pid in family}
+        family = grown
 
 
-def _group_alive(process: subprocess.Popen[bytes]) -> bool:
-    process.poll()  # reap the leader: a zombie would count as alive
+def _signal_group(group: int, how: int) -> bool:
+    """Whether there was anybody left to get it."""
     try:
-        os.killpg(process.pid, 0)
-    except ProcessLookupError:
+        os.killpg(group, how)
+    except (ProcessLookupError, PermissionError):  # gone, or by now somebody else's
         return False
     return True
 

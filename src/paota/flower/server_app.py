@@ -18,6 +18,7 @@ from .. import simulate
 from ..algorithms import World
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
+from ..files import to_toml, write_text
 from ..results import Result
 from ..run_folder import write_folder
 from ..timing import Latencies
@@ -36,9 +37,9 @@ def serve(grid: Grid, context: Context, folder: Path, *, clock: Clock | None = N
     deployment = Deployment.from_run_config(context.run_config)
     experiment = deployment.load(folder)
     contestants = deployment.contestants(experiment)
-    out = _out_folder(deployment)
-    started = datetime.now(UTC)
     plan = simulate.plan(dataclasses.replace(experiment, contestants=tuple(contestants)))
+    out = _out_folder(deployment, plan.experiment)
+    started = datetime.now(UTC)
     simulator = simulate.Simulator(plan, simulate.Silent(), 1)
     done, trajectories = [], []
     for i, contestant in enumerate(contestants):
@@ -103,12 +104,17 @@ class _Run:
             ttl_s=10 * self.pace.patience_s * self.pace.time_scale + 600.0,
             latencies=self.latencies if deployment.emulate_latency else None, time_scale=deployment.time_scale,
         )  # fmt: skip
+        if self.contestant.faults.in_timeline:
+            logger.warning(
+                "dropouts, stragglers and the like in [faults] are for the simulator: real devices have their own"
+            )
         if saved is not None:
             logger.info("%s: going on from version %d", self.contestant.label, len(saved.history))
         return Coordinator(
             aggregator=aggregator, post=post, clock=self.clock, pace=self.pace, seed=experiment.seed,
             label=self.contestant.label, judge_every=self.plan.judged_every[self.contestant.label],
-            max_update_ratio=deployment.max_update_ratio, save=self._save, resume=saved, advanced=self._show(),
+            max_update_ratio=deployment.max_update_ratio, max_staleness=self.contestant.guards.max_staleness,
+            save=self._save, resume=saved, advanced=self._show(),
         )  # fmt: skip
 
     def _save(self, checkpoint: Checkpoint) -> None:
@@ -139,14 +145,16 @@ class _Run:
         return show
 
 
-def _out_folder(deployment: Deployment) -> Path:
+def _out_folder(deployment: Deployment, experiment: Experiment) -> Path:
+    """The run folder: new, or with checkpoints of the very same experiment."""
     out = Path(deployment.out)
+    text = to_toml(experiment.to_dict())
     try:
         out.mkdir(parents=True, exist_ok=True)
         held = [file.name for file in out.iterdir() if not file.name.startswith(".")]
     except OSError as error:
         raise UserError(f"cannot use the folder '{out}': {error.strerror}") from None
-    going_on = deployment.resume and all(name.startswith("checkpoint-") for name in held)
+    going_on = deployment.resume and all(name.startswith("checkpoint-") or name == "experiment.toml" for name in held)
     if held and not going_on:
         hint = (
             "is a finished run"
@@ -154,6 +162,9 @@ def _out_folder(deployment: Deployment) -> Path:
             else "holds something already (resume=true goes on from a checkpoint)"
         )
         raise UserError(f"the folder '{out}' {hint}: choose another out")
+    if held and "experiment.toml" in held and (out / "experiment.toml").read_text(encoding="utf-8") != text:
+        raise UserError(f"the checkpoint in '{out}' belongs to another experiment (compare its experiment.toml)")
+    write_text(out / "experiment.toml", text)
     return out
 
 

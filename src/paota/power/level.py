@@ -45,7 +45,7 @@ def lower_bound(lo: Vector, hi: Vector, c: float, tau: float) -> float:
     scale = _power_of_two_near(tau)
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         lo, hi, c, tau = lo / scale, hi / scale, over_square(c, scale), tau / scale
-        bounds = [_dual_value(lo, hi, c, tau * (1.0 - shift)) for shift in (0.0, 1e-15, 1e-14, 1e-13)]
+        bounds = [_dual_value(lo, hi, c, tau * (1.0 - shift)) for shift in (0.0, 1e-14)]
     return float(max(bounds))
 
 
@@ -74,18 +74,21 @@ def _level_in_range(lo: Vector, hi: Vector, c: float) -> float:
         below_lo = lo[np.searchsorted(lo, tau, side="right") :]
         return float((above_hi * (tau - above_hi)).sum() - (below_lo * (below_lo - tau)).sum() - c)
 
-    # The last bound at which psi is not yet positive starts the segment of the root; psi(lo[0]) <= 0 always.
-    starts = (points[index] for points in (lo, hi) if (index := _last_not_positive(psi, points)) >= 0)
-    start = float(max(starts, default=lo[0]))
+    # The last bound at which psi is not yet positive starts the segment of the root. psi(lo[0]) <= 0 always, and only
+    # the upper bounds between that lo and the next one are still in question.
+    last = _last_not_positive(psi, lo, 1, lo.size)
+    first = int(np.searchsorted(hi, lo[last], side="right"))
+    end = int(np.searchsorted(hi, lo[last + 1])) if last + 1 < lo.size else hi.size
+    last_hi = _last_not_positive(psi, hi, first, end)
+    start = float(hi[last_hi] if last_hi >= first else lo[last])
     clamped_hi = hi[: np.searchsorted(hi, start, side="right")]
     clamped_lo = lo[np.searchsorted(lo, start, side="right") :]
     slope = float(clamped_hi.sum() + clamped_lo.sum())
     return start - psi(start) / slope if slope > 0 else start
 
 
-def _last_not_positive(function: Callable[[float], float], points: Vector) -> int:
-    """Index of the last of the ascending points where the nondecreasing function is <= 0, or -1."""
-    first, end = 0, points.size
+def _last_not_positive(function: Callable[[float], float], points: Vector, first: int, end: int) -> int:
+    """Index of the last of points[first:end] where the nondecreasing function is <= 0; first - 1 if there is none."""
     while first < end:
         middle = (first + end) // 2
         if function(float(points[middle])) <= 0:

@@ -1,1 +1,1 @@
-"""Every figure and table of the paper from one command, ours beside the paper's, with a computed verdict for each claim."""
+"""Every figure and table of the paper from one command, ours beside the paper's, with a verdict for each claim."""

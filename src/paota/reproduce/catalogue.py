@@ -43,7 +43,7 @@ class Series:
 
 def noise_series() -> tuple[Series, ...]:
     physical, fading = {"cap": "physical"}, {**COTAF, "fading": True}
-    named = (
+    named: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
         ("paota-paper", "PAOTA, cap as printed", PAOTA, {}),
         ("paota-physical", "PAOTA, physical cap", PAOTA, physical),
         ("paota-update-paper", "PAOTA (update), cap as printed", UPDATE, {}),
@@ -77,8 +77,8 @@ class Scale:
     devices: tuple[int, ...] = (20, 50, 100, 200)
     learning_rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
     noise_levels: int | None = None  # the first so many of each series, spread; all of them
-    epochs: int = 30
-    polish: int = 40
+    epochs: int = 60
+    polish: int = 20
     bound_rounds: int = 20
     quick: bool = False
 
@@ -98,7 +98,7 @@ def quick(seeds: int | None = None) -> Scale:
 
 def catalogue(scale: Scale) -> list[Cell]:
     """All cells, the paper's own figures first."""
-    return [*paper_cells(scale), *noise_cells(scale), *ablation_cells(scale), *theory_cells(scale)]
+    return [*paper_cells(scale), *theory_cells(scale), *noise_cells(scale), *ablation_cells(scale)]
 
 
 def paper_cells(scale: Scale) -> Iterable[Cell]:

@@ -48,7 +48,7 @@ Setting = Mapping[str, Curves]  # by method
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """One line of the noise sweep: levels in dBm/Hz (the first one means no noise) and final accuracy [levels, seeds]."""
+    """One line of the noise sweep: levels in dBm/Hz (the first means no noise), final accuracy [levels, seeds]."""
 
     title: str
     levels_dbm: tuple[float, ...]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .catalogue import Scale
 from .evidence import Curves, Evidence
@@ -23,7 +24,7 @@ def draw_all(cells: Cells, evidence: Evidence, scale: Scale, folder: Path) -> li
         return []
     from .pictures import system, workflow
 
-    made = {
+    made: dict[str, Callable[[], Any]] = {
         "fig1-system": lambda: system(cells["quiet"], devices=_devices(scale)),
         "fig2-workflow": lambda: workflow(cells["quiet"]),
         "fig3-gap": lambda: gap(evidence),
@@ -82,7 +83,7 @@ def _on_grid(curves: Curves, end_s: float) -> tuple[Floats, Floats]:
     return grid, np.array(rows)
 
 
-def _curve(axis: Any, x: Floats, values: Floats, method: str) -> None:
+def _curve(axis: Any, x: NDArray[Any], values: Floats, method: str) -> None:
     """Mean over seeds and the band of their middle half."""
     axis.plot(x, np.nanmean(values, axis=0), label=NAMES[method], **line(method))
     low, high = np.nanquantile(values, [0.25, 0.75], axis=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,14 +18,21 @@ METHOD_LABELS = tuple(str(m.get("label", m["name"])) for m in METHODS)
 
 def gather(cells: Cells, scale: Scale) -> Evidence:
     targets = scale.base.get("targets", (0.5, 0.6, 0.7, 0.8))
+    quiet, loud = setting_of(cells["quiet"]), setting_of(cells["loud"])
+    searched = np.array([cells[f"optimum-{seed}"].facts["value"] for seed in range(scale.seeds)])
     return Evidence(
-        quiet=setting_of(cells["quiet"]),
-        loud=setting_of(cells["loud"]),
+        quiet=quiet,
+        loud=loud,
         six=setting_of(cells["six"]),
-        optimum=np.array([cells[f"optimum-{seed}"].facts["value"] for seed in range(scale.seeds)]),
+        optimum=lowest_seen(searched, [*quiet.values(), *loud.values()]),
         noise=noise_of(cells, scale),
         targets=tuple(targets),
     )
+
+
+def lowest_seen(searched: Floats, runs: Sequence[Curves]) -> Floats:
+    """F(w*) of each seed: what the search found, unless some run went lower still."""
+    return np.minimum.reduce([searched, *(np.nanmin(curves.objective, axis=1) for curves in runs)])
 
 
 def setting_of(cell: Stored) -> Setting:

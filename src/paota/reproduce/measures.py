@@ -13,7 +13,8 @@ TOP_TARGET = 0.8
 def distance_to_local_sgd(evidence: Evidence, setting: Setting, method: str) -> Floats:
     """Mean over rounds of |F - F of Local SGD|, one number a seed."""
     reference = evidence.quiet["local-sgd"].objective
-    return np.nanmean(np.abs(setting[method].objective - reference), axis=1)
+    distance: Floats = np.nanmean(np.abs(setting[method].objective - reference), axis=1)
+    return distance
 
 
 def closer_than_cotaf(evidence: Evidence, method: str, setting: Setting) -> Estimate:
@@ -64,7 +65,7 @@ def _saving(mine: Floats, other: Floats) -> float:
 
 
 def least_advantage(evidence: Evidence, setting: Setting, method: str) -> Estimate:
-    """Over all targets: more rounds than Local SGD (excess) and less time than both rivals (saving); the least of them."""
+    """Over all targets: more rounds than Local SGD (excess), less time than both rivals (saving); the least of them."""
     mine, local, cotaf = (setting[name] for name in (method, "local-sgd", "cotaf"))
     columns = []
     for target in evidence.targets:

@@ -21,7 +21,7 @@ CAPTIONS = {
     "fig3-gap": (
         "Fig. 3: convergence",
         "E[F(w^r)] - F(w*), mean over the seeds and the middle half of them. F(w*) is the best value that centralised "
-        "training found for the same weighted objective; the table at the end says how finished that search was.",
+        "training found for the same weighted objective; a table below says how finished that search was.",
     ),
     "fig4-accuracy": (
         "Fig. 4: test accuracy",
@@ -29,19 +29,19 @@ CAPTIONS = {
     ),
     "fig1-system": (
         "Fig. 1: the system",
-        "One aggregation of a real run: the ready devices transmit together, as loud as their line is wide; the others are "
-        "still training. Positions are for drawing only.",
+        "One aggregation of a real run: the ready devices transmit together, as loud as their line is wide; the "
+        "others are still training. Positions are for drawing only.",
     ),
     "fig2-workflow": ("Fig. 2: the work-flow", "The first rounds of the same run. Nobody waits for the slowest."),
     "noise": (
         "The noise sweep",
-        "Final accuracy against the noise density. Grey lines: the paper's two levels. As printed, a device's amplitude is "
+        "Final accuracy against the noise density. Grey lines: the paper's two levels. As printed, an amplitude is "
         "capped at 15 whatever it costs; the physical cap keeps to 15 W.",
     ),
     "ablations": (
         "Ablations",
-        "Median over the seeds with the middle half. The period is judged at equal simulated time, the rest after equal rounds. "
-        "Optimised, staleness, similarity and uniform are ways to choose the power.",
+        "Median over the seeds with the middle half. The period is judged at equal simulated time, the rest after "
+        "equal rounds. Optimised, staleness, similarity and uniform are ways to choose the power.",
     ),
     "eta": (
         "Sensitivity to the learning rate",
@@ -52,6 +52,46 @@ CAPTIONS = {
         "The bound, printed and corrected, beside the measured gap, with constants estimated from the run.",
     ),
 }
+COLUMNS = {
+    "breaks": {
+        "title": "method",
+        "path_loss": "path loss",
+        "without_noise": "without noise",
+        "breaks_at_dbm_per_hz": "breaks at (dBm/Hz)",
+        "q25": "q25",
+        "q75": "q75",
+    },
+    "accuracy": {
+        "setting": "setting",
+        "method": "method",
+        "final_accuracy": "final accuracy",
+        "q25": "q25",
+        "q75": "q75",
+    },
+    "ablations": {
+        "ablation": "what",
+        "value": "value",
+        "method": "method",
+        "final_accuracy": "final accuracy",
+        "q25": "q25",
+        "q75": "q75",
+        "seconds_to_70": "s to 70 %",
+        "seconds_to_80": "s to 80 %",
+    },
+    "optimum": {
+        "seed": "seed",
+        "value": "F(w*)",
+        "gradient_norm": "gradient left",
+        "last_gain": "gain of the last stretch",
+    },
+    "power": {
+        "setting": "setting",
+        "method": "method",
+        "over_budget": "share of transmissions over 15 W",
+        "noise_std_a_weight": "noise a weight",
+    },
+}
+SMOKE = '<p class="notice">Smoke run on small made-up data: these figures say nothing about the paper.</p>'
 ORDER = ("fig3-gap", "fig4-accuracy", "noise", "ablations", "eta", "bound", "fig1-system", "fig2-workflow")
 
 
@@ -68,18 +108,14 @@ def write_page(
     parts = {
         "style": palette.theme_css() + (ASSETS / "page.css").read_text(encoding="utf-8"),
         "ran": markup.text(_ran(scale)),
-        "warning": '<p class="notice">Smoke run on small made-up data: these figures say nothing about the paper.</p>' if scale.quick else "",
+        "warning": SMOKE if scale.quick else "",
         "verdicts": "".join(_verdict(v) for v in verdicts),
         "counts": _counts(verdicts),
         "table1": _table1(tables["table1"]),
         "figures": "".join(_figure(name, folder) for name in ORDER if name in figures) or missing,
-        "breaks": _table(tables["breaks"], {"title": "method", "path_loss": "path loss", "without_noise": "without noise", "breaks_at_dbm_per_hz": "breaks at (dBm/Hz)", "q25": "q25", "q75": "q75"}),
-        "accuracy": _table(tables["accuracy"], {"setting": "setting", "method": "method", "final_accuracy": "final accuracy", "q25": "q25", "q75": "q75"}),
-        "ablations": _table(tables["ablations"], {"ablation": "what", "value": "value", "method": "method", "final_accuracy": "final accuracy", "q25": "q25", "q75": "q75", "seconds_to_70": "s to 70 %", "seconds_to_80": "s to 80 %"}),
-        "optimum": _table(tables["optimum"], {"seed": "seed", "value": "F(w*)", "gradient_norm": "gradient left", "last_gain": "gain of the last stretch"}),
-        "power": _table(tables["power"], {"setting": "setting", "method": "method", "over_budget": "share of transmissions over 15 W", "noise_std_a_weight": "noise a weight"}),
+        **{name: _table(tables[name], shown) for name, shown in COLUMNS.items()},
         "theorem": _theorem(cells),
-    }  # fmt: skip
+    }
     write_text(path, markup.filled((ASSETS / "page.html").read_text(encoding="utf-8"), parts))
 
 
@@ -93,8 +129,8 @@ def _ran(scale: Scale) -> str:
 def _counts(verdicts: Sequence[Verdict]) -> str:
     number = {status: sum(v.status == status for v in verdicts) for status in MARKS}
     return markup.text(
-        f"Of {len(verdicts)} claims, {number[REPRODUCED]} are reproduced as printed, {number[CHANGED]} with a change and "
-        f"{number[FAILED]} not."
+        f"Of {len(verdicts)} claims, {number[REPRODUCED]} are reproduced as printed, {number[CHANGED]} with a change "
+        f"and {number[FAILED]} not."
     )
 
 
@@ -119,8 +155,8 @@ def _figure(name: str, folder: Path) -> str:
     title, caption = CAPTIONS[name]
     image = base64.b64encode((folder / f"{name}.png").read_bytes()).decode("ascii")
     return (
-        f'<figure id="{name}"><h3>{markup.text(title)}</h3><img src="data:image/png;base64,{image}" alt="{markup.text(title)}: '
-        f'{markup.text(caption)}"><figcaption>{markup.text(caption)} '
+        f'<figure id="{name}"><h3>{markup.text(title)}</h3><img src="data:image/png;base64,{image}" '
+        f'alt="{markup.text(title)}: {markup.text(caption)}"><figcaption>{markup.text(caption)} '
         f'<a href="figures/{name}.pdf">PDF</a></figcaption></figure>'
     )
 
@@ -140,9 +176,10 @@ def _table1(rows: Sequence[Row]) -> str:
 
 
 def _pair(row: Row, what: str) -> str:
-    own = f"{_number(row[what])} <span class=small>({_number(row[f'{what}_q25'])} to {_number(row[f'{what}_q75'])})</span>"
+    low, middle, high = (number(row[key]) for key in (f"{what}_q25", what, f"{what}_q75"))
+    own = middle if low == high else f'{middle} <span class="small">({low} to {high})</span>'
     printed = row[f"paper_{what}"]
-    beside = "" if math.isnan(printed) else f'<p class="small">paper {_number(printed)}</p>'
+    beside = "" if math.isnan(printed) else f'<p class="small">paper {number(printed)}</p>'
     few = "" if row["reached"] == row["seeds"] else f'<p class="small">{row["reached"]} of {row["seeds"]} seeds</p>'
     return f"<td>{own}{beside}{few}</td>"
 
@@ -150,22 +187,23 @@ def _pair(row: Row, what: str) -> str:
 def _table(rows: Sequence[Row], shown: Mapping[str, str]) -> str:
     head = "".join(f'<th scope="col">{markup.text(title)}</th>' for title in shown.values())
     body = "".join(
-        "<tr>" + "".join(f"<td>{markup.text(_value(row[key], key))}</td>" for key in shown) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{markup.text(value_text(row[key], key))}</td>" for key in shown) + "</tr>"
+        for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _value(value: Any, key: str) -> str:
+def value_text(value: Any, key: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
         return NAMES.get(value, value)
     if key in ("final_accuracy", "without_noise", "over_budget") or (key in ("q25", "q75") and 0 <= value <= 1):
         return f"{value:.1%}"
-    return _number(value)
+    return number(value)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     if math.isnan(value):
         return "-"
     if math.isinf(value):
@@ -185,6 +223,7 @@ def _theorem(cells: Mapping[str, Any]) -> str:
             )
             eta = cell.facts["system"]["learning_rate"]
             parts.append(
-                f"<h3>Learning rate {eta:g}</h3><ul>{found}</ul><p class=small>Constants estimated from the run: {markup.text(constants)}.</p>"
+                f"<h3>Learning rate {eta:g}</h3><ul>{found}</ul>"
+                f'<p class="small">Constants estimated from the run: {markup.text(constants)}.</p>'
             )
     return "".join(parts)

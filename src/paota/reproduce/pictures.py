@@ -50,7 +50,7 @@ def system(cell: Stored, *, devices: int, round_shown: int = 4) -> Any:
 
 
 def workflow(cell: Stored) -> Any:
-    """Fig. 2: who worked when. Bars are local trainings; at every dashed line the finished ones are summed over the air."""
+    """Fig. 2: who worked when. Bars are local trainings; at every dashed line the finished ones are summed up."""
     figure, axis = new_figure(1, width=5.5, height=2.8)
     names = ("round", "device", "staleness", "start_s", "finish_s")
     column = {name: cell.arrays[f"devices/{name}"] for name in names}
@@ -77,7 +77,7 @@ def workflow(cell: Stored) -> Any:
                 )
     for r, deadline in enumerate(deadlines):
         axis.axvline(deadline, color="#222222", linewidth=0.8, linestyle="--", zorder=0)
-        axis.text(deadline + 0.1, -1.0, f"$w^{{{r + 1}}}$", ha="right", fontsize=7)
+        axis.text(deadline - 0.3, -1.0, f"$w^{{{r + 1}}}$", ha="right", fontsize=7)
     axis.set(
         xlabel="simulated time in s (number in a bar: staleness; triangle: takes part in that aggregation)",
         ylabel="device",

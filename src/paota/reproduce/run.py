@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UserError
+from ..files import write_text
 from . import catalogue, store, work
 from .cells import Cell
 from .claims import Verdict, judge_all
@@ -15,6 +16,7 @@ from .display import Display
 from .evidence import Evidence
 from .figures import draw_all
 from .gather import Cells, gather
+from .markdown import summary
 from .page import write_page
 from .tables import Row, write_tables
 
@@ -42,7 +44,7 @@ def reproduce(
     workers: int | None = None,
     display: Display | None = None,
 ) -> Report:
-    """Compute every cell that `folder` does not hold yet, then write `report.html`, `figures/` and `tables/` into it."""
+    """Compute every cell that `folder` does not hold yet, then write the report, `figures/` and `tables/` there."""
     scale = catalogue.quick(seeds) if quick else catalogue.full(seeds)
     out = _folders(Path(folder))
     display = display or Display(quiet=True)
@@ -60,6 +62,7 @@ def write(out: Path, scale: catalogue.Scale, cells: Cells) -> Report:
     verdicts = judge_all(evidence)
     tables = write_tables(cells, evidence, verdicts, scale, out / "tables")
     figures = draw_all(cells, evidence, scale, out / "figures")
+    write_text(out / "summary.md", summary(verdicts, tables, cells))
     page = out / "report.html"
     write_page(page, scale, cells, verdicts, tables, figures)
     return Report(

@@ -1,4 +1,4 @@
-"""Numbers with their uncertainty: bootstrap intervals over seeds, quartiles that know "never", and where a curve breaks."""
+"""Numbers with their uncertainty: bootstrap intervals over seeds, quartiles that know "never", where a curve breaks."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def quartiles(values: Floats) -> tuple[float, float, float]:
 
 
 def first_reach(accuracy: Floats, along: Floats, target: float) -> Floats:
-    """For each seed the value of `along` ([seeds, rounds + 1]) where accuracy first reaches the target; else infinity."""
+    """For each seed the value of `along` ([seeds, rounds + 1]) where accuracy first reaches the target, or infinity."""
     reached = np.nan_to_num(accuracy, nan=-1.0) >= target
     first = reached.argmax(axis=1)
     return np.where(reached.any(axis=1), along[np.arange(len(along)), first], math.inf)
 
 
 def last_known(values: Floats, count: int = 1) -> Floats:
-    """Mean of the last `count` known values of each row; a run that diverged (all later ones NaN) keeps its last ones."""
+    """Mean of the last `count` known values of each row; a run that diverged keeps those before."""
     out = []
     for row in values:
         known = row[~np.isnan(row)]
@@ -106,5 +106,5 @@ def break_point(levels: Sequence[float], accuracy: Floats, drop: float) -> float
 
 def _short(value: float) -> str:
     if not math.isfinite(value):
-        return "never" if value > 0 else "-inf" if value < 0 else "?"
+        return "never" if value > 0 else "not reached" if value < 0 else "?"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"

@@ -15,7 +15,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "cotaf": {"color": "#d55e00", "linestyle": ":", "marker": "D"},
 }
 NAMES = {"paota": "PAOTA", "paota-update": "PAOTA (update)", "local-sgd": "Local SGD", "cotaf": "COTAF"}
-RULES = {
+RULES: dict[Any, Any] = {
     "font.size": 8,
     "font.family": "DejaVu Serif",
     "mathtext.fontset": "dejavuserif",

@@ -74,14 +74,14 @@ def _check(axes: Sequence[Axis], fixed: Sequence[str]) -> None:
     if not axes:
         raise UserError("a sweep needs at least one --over, e.g. --over timing.period_s=4,6,8")
     keys = [axis.key for axis in axes]
+    if {"rounds", "duration_s"} <= set(keys):
+        raise UserError("rounds and duration_s replace each other: sweep over one of them")
     total = 1
     for axis in axes:
         if keys.count(axis.key) > 1:
             raise UserError(f"--over {axis.key} is given twice: list all its values in one")
         if axis.key in fixed:
             raise UserError(f"{axis.key} is given by --set and by --over: keep one of them")
-        if {"rounds", "duration_s"} <= set(keys):
-            raise UserError("rounds and duration_s replace each other: sweep over one of them")
         if not axis.values:
             raise UserError(f"--over {axis.key} names no value")
         for i, value in enumerate(axis.values):

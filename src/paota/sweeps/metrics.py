@@ -98,6 +98,23 @@ class Metric:
         return f"{quantity(value)}{unit}"
 
 
+    def phrase(self, value: float) -> str:
+        """`80 % after 240 s`."""
+        shown = self.show(value)
+        match self.name:
+            case "seconds_to" | "rounds_to":
+                return f"{target_percent(self.argument)} after {shown}"
+            case "joules_to":
+                return f"{target_percent(self.argument)} for {shown}"
+            case "accuracy_at":
+                return f"{shown} after {quantity(self.argument)} s"
+            case "accuracy_after":
+                return f"{shown} after {quantity(self.argument)} rounds"
+            case "final_loss":
+                return f"test loss {shown} at the end"
+        return f"{shown} at the end"
+
+
 def parse_metric(text: str) -> Metric:
     name, colon, raw = text.strip().partition(":")
     if name not in KINDS:

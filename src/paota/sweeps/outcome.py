@@ -116,9 +116,9 @@ def sentence(sweep: Sweep, label: str) -> str:
         return _nobody(sweep, label, rows)
     mine = best.scores[metric.text]
     many = len(mine.values) > 1
-    text = f"{_where(sweep, best)} for {label}: {metric.title} {metric.show(mine.median)} ("
-    text += f"median of {len(mine.values)} seeds, middle half {metric.show(mine.low)} to {metric.show(mine.high)}" if many else "one seed"
-    text += ")."
+    text = f"{_where(sweep, best)} for {label}: {metric.phrase(mine.median)} "
+    spread = f"middle half {metric.show(mine.low)} to {metric.show(mine.high)}"
+    text += f"(median of {len(mine.values)} seeds, {spread})." if many else "(one seed)."
     others = as_good(rows, best, metric) if many else []
     if others:
         named = "; ".join(_where(sweep, row) for row in others[:3])
@@ -130,10 +130,10 @@ def sentence(sweep: Sweep, label: str) -> str:
 def _nobody(sweep: Sweep, label: str, rows: Sequence[Row]) -> str:
     final = Metric("final_accuracy")
     able = [row for row in rows if row.diverged < len(row.scores[final.text].values)]
-    text = f"No point gives {label} a finite median of {sweep.best_by.title}"
     if not able:
-        return f"{text}: it diverged everywhere."
+        return f"{label}: diverged at every point."
     top = max(able, key=lambda row: row.scores[final.text].median)
+    text = f"{label}: no point of the grid has a median of {sweep.best_by.title}"
     return f"{text}; the highest accuracy at the end is {percent(top.scores[final.text].median)}, with {_where(sweep, top)}."
 
 

@@ -1,4 +1,4 @@
-"""What does the paper's Theorem 1 say about a real run? Printed and corrected, with constants estimated from the run."""
+"""What does the paper's Theorem 1 say about a real run? Printed and corrected, with constants from the run itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .theorem import (
 
 if TYPE_CHECKING:
     from .analysis import Analysis, analyse
-    from .estimate import Landscape, constants_of
+    from .estimate import constants_of
+    from .landscape import Landscape
     from .optimum import Optimum, minimise
     from .recording import Record, record
 
@@ -31,7 +32,7 @@ __all__ = [
 
 # These need JAX: imported when first used.
 _HOME = {
-    "Analysis": "analysis", "analyse": "analysis", "Landscape": "estimate", "constants_of": "estimate",
+    "Analysis": "analysis", "analyse": "analysis", "Landscape": "landscape", "constants_of": "estimate",
     "Optimum": "optimum", "minimise": "optimum", "Record": "recording", "record": "recording",
 }  # fmt: skip
 

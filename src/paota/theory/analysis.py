@@ -77,12 +77,12 @@ class Analysis:
             "contraction": {form: theorem.contraction(form, self.constants, self.system) for form in FORMS},
             "largest_learning_rate": theorem.largest_learning_rate(self.constants, self.system),
             "findings": self.sentences(),
-            "rounds": {name: column for name, column in self.table().items()},
+            "rounds": dict(self.table()),
         }
 
 
 def analyse(
-    experiment: Experiment, *, label: str | None = None, probes: int = 3, epochs: int = 30, polish: int = 40
+    experiment: Experiment, *, label: str | None = None, probes: int = 3, epochs: int = 60, polish: int = 20
 ) -> Analysis:
     """Run one algorithm of `experiment` again with all its models kept, and confront it with Theorem 1."""
     kept = record(experiment, label=label)
@@ -126,7 +126,8 @@ def _sentences(a: Analysis) -> Any:
         limit = 1 / (2**0.5 * s.local_steps * c.smoothness)
         yield (
             f"Theorem 1 does not apply: Lemma 1 needs 2 (eta M L)^2 < 1, and here it is {1 - rest:.3g} "
-            f"(eta = {s.learning_rate:g}, M = {s.local_steps}, L = {c.smoothness:.3g}); it starts to apply below eta = {limit:.2g}."
+            f"(eta = {s.learning_rate:g}, M = {s.local_steps}, L = {c.smoothness:.3g}); "
+            f"it starts to apply below eta = {limit:.2g}."
         )
         return
     yield f"Theorem 1 applies: D = 1 - 2 (eta M L)^2 = {rest:.3g} > 0."

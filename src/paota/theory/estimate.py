@@ -1,8 +1,7 @@
 """The constants of Assumptions 1 to 4, estimated from the models of one run.
 
 Each is the smallest value for which its assumption holds at everything that was looked at. An assumption speaks of all
-models and all devices, a run shows some: the estimates are lower bounds of the true constants (mu: an upper bound), and a
-bound that fails with them fails with the true ones.
+models and all devices, a run shows some: the estimates are lower bounds of the true constants (mu: an upper bound).
 """
 
 from __future__ import annotations
@@ -20,13 +19,15 @@ from .theorem import Constants
 Floats = NDArray[np.float64]
 
 ESTIMATORS = {
-    "L": "largest |grad F(x) - grad F(y)| / |x - y| over consecutive models, and |largest Hessian eigenvalue| at the probes",
+    "L": "largest |grad F(x) - grad F(y)| / |x - y| over consecutive models, and |largest Hessian eigenvalue| "
+    "at the probes",
     "zeta": "largest |grad F_k - grad F|^2 over all devices at the probes",
-    "delta": "largest (w^(r-n) - w^r)' grad F(w^r) / |grad F(w^r)|^2 over rounds r and n up to the largest staleness; at least 0",
+    "delta": "largest (w^(r-n) - w^r)' grad F(w^r) / |grad F(w^r)|^2 over rounds r and n up to the largest staleness; "
+    "at least 0",
     "epsilon": "largest |w^(r-n) - w^r| over rounds r and n up to the largest staleness",
     "vartheta": "largest |grad F(w^(r-n))| / |grad F(w^r)| over the same pairs; at least 1",
-    "sigma": "sqrt of the largest variance of a mini-batch gradient over all devices at the probes (exact for drawing with "
-    "replacement: the variance of one sample's gradient over the batch size)",
+    "sigma": "sqrt of the largest variance of a mini-batch gradient over all devices at the probes (exact for drawing "
+    "with replacement: the variance of one sample's gradient over the batch size)",
     "mu": "smallest |grad F(w^r)|^2 / (2 (F(w^r) - F*)) over rounds",
 }
 

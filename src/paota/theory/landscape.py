@@ -91,7 +91,8 @@ class Landscape:
         return value, gradient
 
     def _hessian_product(self, w: jax.Array, v: jax.Array, x: jax.Array, y: jax.Array, share: jax.Array) -> jax.Array:
-        return jax.jvp(lambda at: self._sum_over_blocks(at, x, y, share)[1], (w,), (v,))[1]
+        along: jax.Array = jax.jvp(lambda at: self._sum_over_blocks(at, x, y, share)[1], (w,), (v,))[1]
+        return along
 
     def _moments(self, w: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
         one = jnp.ones(1)

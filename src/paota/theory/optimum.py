@@ -1,7 +1,7 @@
 """F(w*), honestly: centralised training on the very objective that the devices share, until it hardly moves.
 
-F is not convex, so this is the best value found from one start, not a proven minimum. `Optimum` says how good it is: the
-gradient that is left and how much the last stretch still gained.
+F is not convex, so this is the best value found from one start, not a proven minimum. `Optimum` says how good it is:
+the gradient that is left and how much the last stretch still gained.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Optimum:
     model: NDArray[np.float64]
 
 
-def minimise(landscape: Landscape, *, seed: int, epochs: int = 30, polish: int = 40) -> Optimum:
+def minimise(landscape: Landscape, *, seed: int, epochs: int = 60, polish: int = 20) -> Optimum:
     """Adam on large batches with falling steps from the run's own initial model, then L-BFGS on all data."""
     start = landscape.initial_model(seed)
     near = _adam(landscape, start, seed, epochs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import jax
@@ -40,17 +40,11 @@ def record(experiment: Experiment, *, label: str | None = None) -> Record:
         raise unknown_name("algorithm label", label, labels)
     chosen = experiment.contestants[labels.index(label) if label is not None else 0]
     kept: dict[int, NDArray[np.float32]] = {}
-    watched = _Watched(
-        label=chosen.label,
-        algorithm=_Watching(inner=chosen.algorithm, sink=_Sink(kept)),
-        training=chosen.training,
-        timing=chosen.timing,
-        air=chosen.air,
-        power=chosen.power,
-    )
+    everything_else = {f.name: getattr(chosen, f.name) for f in fields(chosen) if f.name != "algorithm"}
+    watched = _Watched(algorithm=_Watching(inner=chosen.algorithm, sink=_Sink(kept)), **everything_else)
     plan = simulate.plan(replace(experiment, contestants=(watched,)), seeds=1)
     trajectory = simulate.execute(plan).trajectories[0]
-    jax.effects_barrier()
+    jax.effects_barrier()  # type: ignore[no-untyped-call]
     rounds = len(trajectory.metrics["round"]) - 1
     if trajectory.diverged_round is not None:
         raise UserError(f"'{chosen.label}' diverges in round {trajectory.diverged_round}: no bound to compare with")

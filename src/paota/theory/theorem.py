@@ -21,7 +21,7 @@ FORMS: tuple[Form, ...] = ("printed", "corrected")
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """What Assumptions 1 to 4 call L, zeta, delta, eps, vartheta, sigma; and mu of the Polyak-Lojasiewicz inequality."""
+    """L, zeta, delta, eps, vartheta and sigma of Assumptions 1 to 4; and mu of the Polyak-Lojasiewicz inequality."""
 
     smoothness: float  # L, Eq. ass1-2
     heterogeneity: float  # zeta, Eq. ass2-1: a squared norm

@@ -1,0 +1,113 @@
+"""The measurement as a table for people and a picture, with the machine it was made on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+INTRODUCTION = """# The same work, by others
+
+How many times as long as ours does a round take elsewhere? Measured by `benchmarks/peers.py`, which wrote this page.
+
+**The work.** 100 devices, MNIST dealt out as in the paper, an MLP 784-10-10-10; in every round 59 devices make M = 5 steps
+of mini-batch SGD (batch 32, learning rate 0.1), the server averages, and the new model is judged on all 10,000 test images.
+
+**Ours does more.** `paota` is the paper's algorithm: 59 devices an event on average, staleness, fading, noise and the optimal
+transmission powers of every event. The line without air does exactly what the peers do.
+
+**Fair play.** Every peer has its own virtual environment and the settings that made it fastest here: data in memory as
+float32, no data loaders, no logging, one process or thread a core where that helps. Each must learn, or it is left out. All are started once and
+warmed up (compiling is not counted); then they compute in turn, one block of rounds each, in an order drawn anew for
+every repetition. A ratio is taken within a repetition; the table shows the median, the middle half and the range.
+"""
+
+HOW = """## Measure it yourself
+
+```sh
+python benchmarks/peers/environments.py    # the peers' environments, below ~/.cache/paota/peers (--folder DIR)
+python benchmarks/peers.py                 # about ten minutes; --only fedjax vmap, --repetitions 5, --no-docs
+```
+
+pip decides which PyTorch is installed: tell it (by its own settings) where builds without CUDA are, or it fetches
+gigabytes. A peer that cannot be installed or started is reported and left out. `--check` ends with code 1 when a ratio is
+below its floor.
+
+Each peer is one small script in `benchmarks/peers/`; they share the workload and a protocol of JSON lines
+(`protocol.py`), and nothing else. FedLab and FLGo import torchvision at start for data sets that are not used here;
+`no_torchvision.py` stands in for it, because its usual builds refuse a PyTorch without CUDA.
+"""
+
+
+def machine(load_before: float, load_after: float, repetitions: int) -> dict[str, str]:
+    return {
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "repetitions": str(repetitions),
+        "load average": f"{load_before:.1f} before, {load_after:.1f} after (the benchmark itself makes up to {os.cpu_count()})",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
+
+
+def write_up(
+    rows: Sequence[Mapping[str, Any]], absent: Mapping[str, str], facts: Mapping[str, str], after: int, docs: Path | None
+) -> str:
+    """The table as Markdown; with `docs` also the whole page and its picture."""
+    lines = [
+        f"| | a round takes, ours = 1 | middle half | range | accuracy after {after} rounds | versions | settings |",
+        "|---|---:|---:|---:|---:|---|---|",
+    ]
+    for row in rows:
+        versions = ", ".join(f"{name} {number}" for name, number in row["versions"].items())
+        settings = ", ".join(f"{name} {value}" for name, value in row["settings"].items())
+        lines.append(
+            f"| {row['name']} | **{row['ratio']:.3g}** | {row['low']:.3g} to {row['high']:.3g} "
+            f"| {row['least']:.3g} to {row['most']:.3g} | {row['accuracy']:.1%} | {versions} | {settings} |"
+        )
+    lines += [f"| {name} | not measured: {why} | | | | | |" for name, why in absent.items()]
+    table = "\n".join(lines)
+    about = "\n".join(f"- {name}: {value}" for name, value in facts.items())
+    if docs is not None:
+        (docs / "img").mkdir(parents=True, exist_ok=True)
+        picture(rows, docs / "img" / "peers.svg")
+        image = "![A round of each peer, ours = 1, logarithmic axis](img/peers.svg)"
+        page = f"{INTRODUCTION}\n## Result\n\n{image}\n\n{table}\n\nThe machine:\n\n{about}\n\n{HOW}"
+        (docs / "peers.md").write_text(page, encoding="utf-8")
+    return f"{table}\n\n{about}"
+
+
+def picture(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "paota"  # the same picture from the same numbers
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 0.42 * len(rows) + 1.1), layout="constrained")
+    for place, row in enumerate(reversed(rows)):
+        mine = row["name"].startswith("paota")
+        axes.barh(place, row["ratio"], color="#0072b2" if mine else "#9aa4b1", height=0.68)
+        axes.plot([row["least"], row["most"]], [place, place], color="#1a1f27", linewidth=1.2)
+        axes.text(max(row["most"], row["ratio"]) * 1.08, place, f"{row['ratio']:.3g}", va="center", fontsize=10)
+    axes.set_yticks(range(len(rows)), [row["name"] for row in reversed(rows)])
+    axes.set_xscale("log")
+    axes.set_xlim(0.5, max(row["most"] for row in rows) * 2)
+    axes.set_xticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
+    axes.minorticks_off()
+    axes.set_xlabel("time of a round, paota = 1 (bars: median, lines: range over the repetitions)")
+    axes.grid(axis="x", color="#e8ebef")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    plt.close(figure)

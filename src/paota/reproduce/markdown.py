@@ -1,0 +1,98 @@
+"""summary.md: verdicts, Table I and all other tables as Markdown, for a review or the project's own docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .claims import Verdict
+from .page import COLUMNS, number, value_text
+from .style import NAMES
+from .tables import Row
+
+BETA = {"exact": "optimised (P2)", "staleness": "staleness only", "similarity": "similarity only", "uniform": "uniform"}
+
+
+def summary(verdicts: Sequence[Verdict], tables: Mapping[str, Sequence[Row]], cells: Mapping[str, Any]) -> str:
+    parts = [
+        "### Verdicts\n",
+        *_verdicts(verdicts),
+        "### Table I\n",
+        "Rounds / seconds to a test accuracy: median, the middle half in brackets, the paper's in italics.",
+        "",
+        *_table1(tables["table1"]),
+        "### Final accuracy\n",
+        *_plain(tables["accuracy"], COLUMNS["accuracy"]),
+        "### The noise sweep\n",
+        "Broken: 5 points below the same method without noise; quartiles over the seeds.\n",
+        *_plain(tables["breaks"], COLUMNS["breaks"]),
+        "How often a transmission costs more than the 15 W of the paper, and the noise that reaches a weight:\n",
+        *_plain(tables["power"], COLUMNS["power"]),
+        "### Ablations\n",
+        *_plain(tables["ablations"], COLUMNS["ablations"]),
+        "### Theorem 1\n",
+        *_theorem(cells),
+        "### How good is F(w\\*)?\n",
+        *_plain(tables["optimum"], COLUMNS["optimum"]),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> Iterable[str]:
+    yield "| claim | paper | measured, 95 % interval | verdict | why |"
+    yield "|---|---|---|---|---|"
+    for v in verdicts:
+        change = f" ({_cell(v.change)}: {_cell(v.changed_estimate)})" if v.change else ""
+        measured = f"**{_cell(v.estimate)}** ({_cell(v.claim.measured)})"
+        first = f"{_cell(v.claim.statement)} | {_cell(v.claim.paper)} | {measured}"
+        yield f"| {first} | **{v.status}**{change} | {_cell(v.reason)} |"
+    yield ""
+
+
+def _table1(rows: Sequence[Row]) -> Iterable[str]:
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    yield "| method | " + " | ".join(f"{target:.0%}" for target in targets) + " |"
+    yield "|---|" + "---|" * len(targets)
+    for period_s, method in dict.fromkeys((row["period_s"], row["method"]) for row in rows):
+        mine = [row for row in rows if (row["period_s"], row["method"]) == (period_s, method)]
+        yield f"| {NAMES[method]}, {period_s} s | " + " | ".join(_reach(row) for row in mine) + " |"
+    yield ""
+
+
+def _reach(row: Row) -> str:
+    halves = " / ".join(
+        f"{number(row[what])} ({number(row[f'{what}_q25'])} to {number(row[f'{what}_q75'])})"
+        for what in ("rounds", "seconds")
+    )
+    printed = row["paper_rounds"]
+    beside = "" if printed != printed else f" *{number(printed)} / {number(row['paper_seconds'])}*"
+    return halves + beside
+
+
+def _plain(rows: Sequence[Row], shown: Mapping[str, str]) -> Iterable[str]:
+    yield "| " + " | ".join(shown.values()) + " |"
+    yield "|" + "---|" * len(shown)
+    for row in rows:
+        yield "| " + " | ".join(_cell(_named(row, key)) for key in shown) + " |"
+    yield ""
+
+
+def _named(row: Row, key: str) -> str:
+    if key == "value" and row.get("ablation") == "beta":
+        return BETA.get(str(row[key]), str(row[key]))
+    return value_text(row[key], key)
+
+
+def _theorem(cells: Mapping[str, Any]) -> Iterable[str]:
+    for name, cell in cells.items():
+        if name.startswith("bound-"):
+            yield f"Learning rate {cell.facts['system']['learning_rate']:g}:\n"
+            yield from (f"- {_cell(sentence)}" for sentence in cell.facts["findings"])
+            constants = ", ".join(
+                f"{key} {value:.3g}" for key, value in cell.facts["constants"].items() if value is not None
+            )
+            yield f"- Constants: {constants}.\n"
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")

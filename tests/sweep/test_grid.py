@@ -1,0 +1,95 @@
+"""The grid: what a person may type, and what is refused before anything is written."""
+
+import numpy as np
+import pytest
+
+from paota.cli import main
+from paota.errors import UserError
+from paota.sweeps.grid import Axis, make_axes, make_points, parse_axis
+
+SMALL = ["--preset", "quick", "--set", "rounds=3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("timing.period_s=4,6.5,8", (4, 6.5, 8)),
+        ("air.n0_dbm_per_hz=-174,-74", (-174, -74)),
+        ("power.method=exact,uniform", ("exact", "uniform")),
+        ('power.method="exact","uniform"', ("exact", "uniform")),
+        ("model.hidden=[10, 10],[20]", ([10, 10], [20])),
+        ("training.learning_rate=1e-2", (0.01,)),
+    ],
+)
+def test_values_are_toml_or_bare_words(text, values):
+    assert parse_axis(text) == Axis(text.partition("=")[0], values)
+
+
+def test_points_are_all_combinations(base):
+    points = make_points(base, [Axis("timing.period_s", (4, 6)), Axis("model.hidden", ([10], [20, 5], [3]))])
+    assert [point.values for point in points[:4]] == [(4, [10]), (4, [20, 5]), (4, [3]), (6, [10])]
+    assert [point.index for point in points] == list(range(6))
+    assert points[4].experiment.timing.period_s == 6
+    assert points[4].experiment.model.hidden == (20, 5)
+
+
+def test_numpy_values_are_welcome(base):
+    (axis,) = make_axes({"timing.period_s": np.linspace(4, 8, 3)})
+    assert axis.values == (4.0, 6.0, 8.0)
+    assert all(type(value) is float for value in axis.values)
+
+
+@pytest.mark.parametrize("values", ["abc", 5, None, {"a": 1}])
+def test_over_wants_lists(values):
+    with pytest.raises(UserError, match=r"over\['timing.period_s'\] must be a list"):
+        make_axes({"timing.period_s": values})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "needs at least one --over"),
+        (["--over", "timing.period=4,6"], "did you mean 'timing.period_s'"),
+        (["--over", "timin.period_s=4"], "did you mean 'timing'"),
+        (["--over", "timing.period_s"], "needs section.key=value,value"),
+        (["--over", "=4"], "needs section.key=value,value"),
+        (["--over", "timing.period_s="], "names no value"),
+        (["--over", "power.method=exact,,uniform"], "an empty value between commas"),
+        (["--over", "timing.period_s=4,fast"], "timing.period_s must be a number"),
+        (["--over", "timing.period_s=4,-6"], "must be greater than 0, not -6"),
+        (["--over", "timing.period_s=4,6,4"], "names 4 twice"),
+        (["--over", "timing.period_s=4", "--over", "timing.period_s=6"], "given twice"),
+        (["--over", "timing.period_s=4", "--set", "timing.period_s=6"], "by --set and by --over"),
+        (["--over", "rounds=4,6", "--over", "duration_s=40,60"], "replace each other"),
+        (["--over", "algorithms.nobody.payload=model"], "unknown algorithm label 'nobody'"),
+        (["--over", "data.dataset=nowhere.npz"], "nowhere.npz"),
+        (["--over", "timing.period_s=4", "--best", "fastest"], "unknown metric"),
+        (["--over", "timing.period_s=4", "--best", "seconds_to:80"], "at most at 1"),
+        (["--over", "timing.period_s=4", "--seeds", "0"], "seeds must be at least 1"),
+        (["--over", "timing.period_s=4", "--jobs", "0"], "--jobs must be at least 1"),
+        (["--over", "timing.period_s=4", "--resume", "here"], "give it without --out"),
+        (["--over", f"seed={','.join(map(str, range(400)))}", "--over", f"training.local_steps={','.join(map(str, range(1, 300)))}"],
+         "more than 100,000"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_refused_before_anything_is_written(arguments, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", *SMALL, "--out", "out", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert captured.err.startswith("paota: ")
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path, capsys):
+    (tmp_path / "precious").write_text("x")
+    assert main(["sweep", *SMALL, "--over", "timing.period_s=4", "--out", str(tmp_path)]) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["precious"]
+
+
+def test_resume_needs_a_sweep(tmp_path, capsys):
+    assert main(["sweep", "--resume", str(tmp_path)]) == 2
+    assert "holds no sweep to go on with" in capsys.readouterr().err

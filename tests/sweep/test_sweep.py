@@ -1,0 +1,222 @@
+"""Whole sweeps: parallel equals serial, what is finished survives any death, and one bad point harms nobody."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import paota
+from paota import files
+from paota.cli import main
+from paota.errors import UserError
+from paota.experiment import Experiment
+from paota.sweeps import compute, folders, gather, prepare, sweep
+from paota.sweeps.grid import Axis
+from paota.sweeps.work import Job, in_processes
+
+OVER = {"training.learning_rate": [0.05, 0.1], "timing.period_s": [6.0, 8.0]}
+AXES = tuple(Axis(key, tuple(values)) for key, values in OVER.items())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A finished sweep, computed in this process."""
+    from .conftest import TABLE
+
+    out = tmp_path_factory.mktemp("whole") / "sweep"
+    return sweep(TABLE, over=OVER, seeds=2, best="final_accuracy", jobs=1, out=out)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Everything that must not depend on how a sweep was computed."""
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("metrics.csv")} | {
+        "sweep.csv": (folder / "sweep.csv").read_bytes()
+    }
+
+
+def test_a_point_is_the_experiment_it_names(whole, base):
+    """Point 3 is learning rate 0.1 and dT = 8 s, with the bits that `paota.run` gives."""
+    alone = paota.run(base.override({"training.learning_rate": 0.1, "timing.period_s": 8.0}), seeds=2)
+    stored = paota.load(whole.folder / "points" / "003")
+    np.testing.assert_array_equal(alone.array("local-sgd", "test_accuracy"), stored.array("local-sgd", "test_accuracy"))
+    row = whole.rows[3]
+    assert row.values == (0.1, 8.0)
+    assert row.scores["final_accuracy"].median == np.median(alone.array("local-sgd", "test_accuracy")[:, -1])
+
+
+def test_the_folder_is_complete(whole):
+    names = {file.name for file in whole.folder.iterdir()}
+    assert names == {"sweep.json", "sweep.csv", "report.html", "points"}
+    assert {file.name for file in (whole.folder / "points").iterdir()} == {"000", "001", "002", "003"}
+    lines = (whole.folder / "sweep.csv").read_text().splitlines()
+    assert len(lines) == 5
+    assert lines[0].startswith("point,label,training.learning_rate,timing.period_s,seeds,diverged,final_accuracy")
+
+
+def test_without_a_folder_nothing_is_left(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = sweep(table, over={"training.learning_rate": [0.1]}, jobs=1)
+    assert made.best_by.text == "seconds_to:0.3"  # the highest target of the experiment
+    assert made.folder is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_floats_share_one_compilation(base, tmp_path):
+    from paota import engine
+
+    engine.program_for.cache_clear()
+    order, points = prepare(base, [Axis("training.learning_rate", (0.01, 0.02, 0.03))])
+    path = folders.begin(tmp_path / "s", order)
+    assert compute(path, order, points, jobs=1) == {}
+    assert engine.program_for.cache_info().misses == 1
+
+
+def test_processes_give_the_same_bytes_and_a_dead_worker_costs_one_point(base, whole, tmp_path):
+    """A worker is killed in the middle: its point is reported, the others finish, and going on completes the sweep."""
+    order, points = prepare(base, AXES, seeds=2, best="final_accuracy")
+    path = folders.begin(tmp_path / "s", order)
+    killed = []
+
+    def watch(news):
+        if not killed and news.kind == "done":
+            victim = next(child for child in multiprocessing.active_children() if child.is_alive())
+            os.kill(victim.pid, signal.SIGKILL)
+            killed.append(victim.pid)
+
+    failed = compute(path, order, points, jobs=2, watch=watch)
+    assert len(failed) <= 1  # none, if the victim had just finished its last point
+    assert all("SIGKILL" in why for why in failed.values())
+    assert sum((path / "points" / f"{i:03d}" / "run.json").is_file() for i in range(4)) == 4 - len(failed)
+    assert compute(path, order, points, jobs=1) == {}
+    gather(path, order, points, {})
+    assert content(path) == content(whole.folder)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_that_dies_is_replaced(base, tmp_path):
+    """One worker, three jobs, of which the second kills its process: the third is computed by a new one."""
+    plugin = tmp_path / "deadly.py"
+    plugin.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    jobs = [
+        Job(index=i, experiment=base.to_dict(), base=".", seeds=1, folder=str(tmp_path / str(i)), plugins=plugins)
+        for i, plugins in enumerate([(), (str(plugin),), ()])
+    ]
+    ends = {news.index: news for news in in_processes(jobs, 1) if news.kind != "advanced"}
+    assert [ends[i].kind for i in range(3)] == ["done", "failed", "done"]
+    assert "SIGKILL" in ends[1].why
+
+
+def test_a_point_that_cannot_run_is_reported_and_the_others_finish(base, tmp_path, capsys):
+    """With a period of 1000 s and an end after 100 s nothing is ever aggregated: known only when the point is planned."""
+    experiment = tmp_path / "e.toml"
+    table = {**base.override({"duration_s": 100.0}).to_dict(), "algorithms": [{"name": "paota"}]}
+    experiment.write_text(files.to_toml(table))
+    out = tmp_path / "out"
+    over = ["--over", "timing.period_s=8,1000", "--best", "final_accuracy"]
+    assert main(["sweep", str(experiment), *over, "--jobs", "1", "--out", str(out), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [row["timing.period_s"] for row in found["rows"]] == [8]
+    assert [(item["values"], "no aggregation" in item["why"]) for item in found["failed"]] == [([1000], True)]
+    assert found["best"] == {"paota": {"timing.period_s": 8}}
+    assert "no aggregation" in (out / "report.html").read_text()
+
+
+def test_divergence_is_a_result(table):
+    """A learning rate of 1e30 leaves the numbers that a computer can hold."""
+    made = sweep(table, over={"training.learning_rate": [1e30, 0.1]}, best="final_accuracy", jobs=1)
+    assert made.failed == {}
+    assert [row.diverged for row in made.rows] == [1, 0]
+    assert made.best() == {"training.learning_rate": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"over": {**OVER, "timing.period_s": [6.0, 9.0]}}, r"over.timing.period_s\[1\] was 8.0 and is 9.0"),
+        ({"seeds": 3}, "seeds was 2 and is 3"),
+        ({"experiment": {"rounds": 7}}, "experiment.rounds was 6 and is 7"),
+    ],
+)
+def test_another_sweep_in_the_same_folder_is_refused(whole, table, changes, says):
+    arguments = {"over": OVER, "seeds": 2, **{k: v for k, v in changes.items() if k != "experiment"}}
+    with pytest.raises(UserError, match=says):
+        sweep({**table, **changes.get("experiment", {})}, **arguments, jobs=1, out=whole.folder)
+
+
+def test_a_point_of_another_sweep_is_refused(base, whole, tmp_path):
+    order, points = prepare(base, [Axis("training.learning_rate", (0.3,))], seeds=2)
+    path = folders.begin(tmp_path / "s", order)
+    shutil.copytree(whole.folder / "points" / "000", path / "points" / "000")
+    with pytest.raises(UserError, match=r"experiment.training.learning_rate was 0.05 and is 0.3"):
+        compute(path, order, points, jobs=1)
+
+
+def test_a_finished_sweep_is_shown_again_and_may_be_judged_by_another_metric(whole, capsys):
+    before = content(whole.folder)
+    stamp = (whole.folder / "points" / "000" / "run.json").stat().st_mtime_ns
+    assert main(["sweep", "--resume", str(whole.folder), "--best", "rounds_to:0.3", "--quiet"]) == 0
+    assert "Which training.learning_rate and timing.period_s should I use?" in capsys.readouterr().out
+    assert main(["sweep", "--resume", str(whole.folder), "--quiet"]) == 0
+    assert content(whole.folder) == before
+    assert (whole.folder / "points" / "000" / "run.json").stat().st_mtime_ns == stamp
+
+
+def start(tmp_path: Path, table, out: Path, *more: str) -> subprocess.Popen:
+    experiment = tmp_path / "e.toml"
+    experiment.write_text(files.to_toml(Experiment.from_dict(table).to_dict()))
+    over = [word for key, values in OVER.items() for word in ("--over", f"{key}={','.join(map(str, values))}")]
+    command = [sys.executable, "-m", "paota", "sweep", str(experiment), *over, "--seeds", "2", "--best", "final_accuracy"]
+    return subprocess.Popen(
+        [*command, "--out", str(out), "--quiet", *more], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def wait_for_a_point(process: subprocess.Popen, out: Path) -> None:
+    while not list(out.glob("points/*/run.json")):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+def test_killed_or_interrupted_and_resumed(table, whole, tmp_path, how, code, capsys):
+    """The parent dies: no worker outlives it, and going on gives the bytes of a sweep that was never cut."""
+    out = tmp_path / "out"
+    process = start(tmp_path, table, out, "--jobs", "2")
+    wait_for_a_point(process, out)
+    os.kill(process.pid, how)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == code
+    if how == signal.SIGINT:
+        assert "Traceback" not in errors
+        assert f"paota sweep --resume {out}" in errors
+    deadline = time.monotonic() + 30
+    while alive(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(process.pid)
+    assert main(["sweep", "--resume", str(out), "--jobs", "1", "--quiet"]) == 0
+    assert content(out) == content(whole.folder)
+
+
+def test_on_ray(base, whole, tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    order, points = prepare(base, AXES, seeds=2, best="final_accuracy")
+    path = folders.begin(tmp_path / "s", order)
+    assert compute(path, order, points, ray="") == {}
+    gather(path, order, points, {})
+    assert content(path) == content(whole.folder)
