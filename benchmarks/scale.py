@@ -1,8 +1,8 @@
 """Seconds and peak memory against the number of devices: `python benchmarks/scale.py [--devices 1000 10000 ...]`.
 
-Every size runs in a process of its own, so that its peak memory is its own. The work is PAOTA on MNIST with small shards
-(20 to 40 samples a device; all other settings as given), judged once at the end. "A device-step" is one SGD step of one
-device. Writes a table to standard output and, with --out, a JSON file and a plot.
+Every size runs in a process of its own, so that its peak memory is its own. The work is PAOTA on MNIST with small
+shards (20 to 40 samples a device; all other settings as given), judged once at the end. "A device-step" is one SGD
+step of one device. Writes a table to standard output and, with --out, a JSON file and a plot.
 """
 
 from __future__ import annotations
@@ -82,7 +82,16 @@ def main() -> None:
     rows = []
     print(f"{'devices':>9} {'us/device-step':>15} {'CPU us':>8} {'seconds':>9} {'peak MiB':>9}  learner")
     for devices in args.devices:
-        same = ["--events", str(args.events), "--steps", str(args.steps), "--batch", str(args.batch), "--model", args.model]
+        same = [
+            "--events",
+            str(args.events),
+            "--steps",
+            str(args.steps),
+            "--batch",
+            str(args.batch),
+            "--model",
+            args.model,
+        ]
         child = subprocess.run(
             [sys.executable, __file__, "--child", str(devices), *same], check=True, capture_output=True, text=True
         )

@@ -2,7 +2,7 @@
 
     python benchmarks/peers/environments.py [--folder DIR] [NAME ...]
 
-Standard library only. What pip is told (an index, a mirror, PyTorch's builds without CUDA) comes from pip's own settings.
+Standard library only. What pip is told (an index, PyTorch's builds without CUDA) comes from pip's own settings.
 """
 
 from __future__ import annotations
@@ -18,18 +18,26 @@ from pathlib import Path
 DEFAULT_FOLDER = Path(os.environ.get("PAOTA_PEERS_DIR", "~/.cache/paota/peers")).expanduser()
 TORCH = ("torch==2.13.0", "numpy")
 
-# Each entry is a list of `pip install` calls. torch comes first and alone, so that no framework brings another build of it;
-# the frameworks come without their dependencies where these would, and the dependencies that they import follow by name.
+# Each entry is a list of `pip install` calls. torch comes first and alone, so that no framework brings another build
+# of it; frameworks come without their dependencies where these would, and what they import follows by name.
 ENVIRONMENTS: Mapping[str, Sequence[Sequence[str]]] = {
     "torch": [TORCH, ("setuptools",)],
     "jax": [("jax==0.10.2", "numpy")],
     "fedjax": [("fedjax==0.0.17", "jax==0.4.38", "jaxlib==0.4.38", "numpy<2.3")],
     "flower": [TORCH, ("flwr[simulation]==1.41.0",)],
-    "fedlab": [TORCH, ("setuptools<81", "wheel"), ("--no-deps", "--no-build-isolation", "fedlab==1.3.0"), ("pillow", "tqdm",
-               "pynvml", "pandas", "scikit-learn", "munch")],
-    "pfl": [TORCH, ("--no-deps", "pfl==0.6.0"), ("multiprocess", "scipy", "packaging", "dp-accounting", "prv-accountant")],
-    "flgo": [TORCH, ("--no-deps", "flgo==0.4.4"), ("pillow", "tqdm", "scipy", "matplotlib",
-             "prettytable", "ujson", "pynvml", "pyyaml", "networkx", "requests", "toolz", "setuptools<81")],
+    "fedlab": [
+        TORCH, ("setuptools<81", "wheel"), ("--no-deps", "--no-build-isolation", "fedlab==1.3.0"),
+        ("pillow", "tqdm", "pynvml", "pandas", "scikit-learn", "munch"),
+    ],
+    "pfl": [
+        TORCH, ("--no-deps", "pfl==0.6.0"),
+        ("multiprocess", "scipy", "packaging", "dp-accounting", "prv-accountant"),
+    ],
+    "flgo": [
+        TORCH, ("--no-deps", "flgo==0.4.4"),
+        ("pillow", "tqdm", "scipy", "matplotlib", "prettytable", "ujson", "pynvml", "pyyaml", "networkx", "requests",
+         "toolz", "setuptools<81"),
+    ],
 }  # fmt: skip
 
 

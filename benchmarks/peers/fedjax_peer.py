@@ -35,7 +35,9 @@ algorithm = fedjax.algorithms.fed_avg.federated_averaging(
     client_batch_hparams=fedjax.ShuffleRepeatBatchHParams(batch_size=work.batch, num_epochs=None, num_steps=work.steps),
 )
 layers = enumerate(he_normal(work.widths))
-state = algorithm.init({f"{name}{i}": jnp.asarray(a) for i, layer in layers for name, a in zip("wb", layer, strict=True)})
+state = algorithm.init(
+    {f"{name}{i}": jnp.asarray(a) for i, layer in layers for name, a in zip("wb", layer, strict=True)}
+)
 keys = list(jax.random.split(jax.random.PRNGKey(0), work.devices))
 x_test, y_test = jnp.asarray(work.x_test), jnp.asarray(work.y_test.astype(np.int32))
 

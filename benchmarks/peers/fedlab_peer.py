@@ -42,7 +42,11 @@ class Pipeline(StandalonePipeline):
 
 widths = work.widths
 model = nn.Sequential(
-    nn.Linear(widths[0], widths[1]), nn.ReLU(), nn.Linear(widths[1], widths[2]), nn.ReLU(), nn.Linear(widths[2], widths[3])
+    nn.Linear(widths[0], widths[1]),
+    nn.ReLU(),
+    nn.Linear(widths[1], widths[2]),
+    nn.ReLU(),
+    nn.Linear(widths[2], widths[3]),
 )
 with torch.no_grad():
     values = [a for layer in he_normal(widths) for a in layer]

@@ -1,4 +1,4 @@
-"""The task of `flgo_peer.py`, in the form that FLGo copies into its own folder: data, loader, loss and model by these names."""
+"""The task of `flgo_peer.py`, as FLGo copies it into its own folder: data, loader, loss and model by these names."""
 
 import os
 
@@ -42,7 +42,11 @@ def eval(model, loader, device):
 def get_model():
     widths = work.widths
     model = nn.Sequential(
-        nn.Linear(widths[0], widths[1]), nn.ReLU(), nn.Linear(widths[1], widths[2]), nn.ReLU(), nn.Linear(widths[2], widths[3])
+        nn.Linear(widths[0], widths[1]),
+        nn.ReLU(),
+        nn.Linear(widths[1], widths[2]),
+        nn.ReLU(),
+        nn.Linear(widths[2], widths[3]),
     )
     with torch.no_grad():
         values = [a for layer in he_normal(widths) for a in layer]

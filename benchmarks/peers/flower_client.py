@@ -20,10 +20,21 @@ def here():
     work = load_work(os.environ["PEER_DATA"])
     widths = work.widths
     model = nn.Sequential(
-        nn.Linear(widths[0], widths[1]), nn.ReLU(), nn.Linear(widths[1], widths[2]), nn.ReLU(), nn.Linear(widths[2], widths[3])
+        nn.Linear(widths[0], widths[1]),
+        nn.ReLU(),
+        nn.Linear(widths[1], widths[2]),
+        nn.ReLU(),
+        nn.Linear(widths[2], widths[3]),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=work.learning_rate)
-    return work, torch.from_numpy(work.x), torch.from_numpy(work.y), model, optimizer, np.random.default_rng(os.getpid())
+    return (
+        work,
+        torch.from_numpy(work.x),
+        torch.from_numpy(work.y),
+        model,
+        optimizer,
+        np.random.default_rng(os.getpid()),
+    )
 
 
 @client_app.train()

@@ -38,7 +38,9 @@ def main(grid: Grid, context) -> None:
         pacer.round_done(accuracy)
         return MetricRecord({"accuracy": accuracy})
 
-    strategy = FedAvg(fraction_train=work.per_round / work.devices, fraction_evaluate=0.0, min_available_nodes=work.devices)
+    strategy = FedAvg(
+        fraction_train=work.per_round / work.devices, fraction_evaluate=0.0, min_available_nodes=work.devices
+    )
     strategy.start(
         grid=grid, initial_arrays=ArrayRecord(model.state_dict()), num_rounds=10**6, train_config=ConfigRecord({}),
         evaluate_fn=judge,

@@ -15,7 +15,7 @@ class _Absent(type):
 
 
 class _Module(types.ModuleType):
-    __path__: list[str] = []
+    __path__ = ()
 
     def __getattr__(self, name):
         if name.startswith("__"):

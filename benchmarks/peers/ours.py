@@ -1,4 +1,4 @@
-"""This project. `paota` runs the paper's algorithm with its air and power control; `local-sgd` does what the peers do."""
+"""This project: `paota` is the paper's algorithm with its air and power control, `local-sgd` does what the peers do."""
 
 import sys
 

@@ -7,9 +7,8 @@ import sys
 
 import numpy as np
 import torch
-from torch import nn
-
 from protocol import Pacer, he_normal, load_work
+from torch import nn
 
 PROCESSES = os.cpu_count() or 1
 rank = int(os.environ.get("PFL_WORKER_RANK", "0"))
@@ -34,7 +33,7 @@ from pfl.metrics import Metrics  # noqa: E402
 from pfl.model.pytorch import PyTorchModel  # noqa: E402
 
 torch.set_num_threads(1)
-np.random.seed(0)  # the framework draws cohorts from the global state, alike in all processes
+np.random.seed(0)  # noqa: NPY002  the framework draws from the global state, alike in all processes
 pacer = Pacer() if rank == 0 else None
 work = load_work()
 rng = np.random.default_rng(rank)
@@ -89,7 +88,10 @@ FederatedAveraging().run(
     SimulatedBackend(training_data=users, val_data=users),
     model,
     NNTrainHyperParams(
-        local_num_epochs=1, local_learning_rate=work.learning_rate, local_batch_size=work.batch, local_max_grad_norm=None
+        local_num_epochs=1,
+        local_learning_rate=work.learning_rate,
+        local_batch_size=work.batch,
+        local_max_grad_norm=None,
     ),
     NNEvalHyperParams(local_batch_size=None),
     callbacks=[Judge()],

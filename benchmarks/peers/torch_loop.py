@@ -12,7 +12,11 @@ x, y = torch.from_numpy(work.x), torch.from_numpy(work.y)
 x_test, y_test = torch.from_numpy(work.x_test), torch.from_numpy(work.y_test)
 widths = work.widths
 model = nn.Sequential(
-    nn.Linear(widths[0], widths[1]), nn.ReLU(), nn.Linear(widths[1], widths[2]), nn.ReLU(), nn.Linear(widths[2], widths[3])
+    nn.Linear(widths[0], widths[1]),
+    nn.ReLU(),
+    nn.Linear(widths[1], widths[2]),
+    nn.ReLU(),
+    nn.Linear(widths[2], widths[3]),
 )
 parameters = list(model.parameters())
 served = [torch.from_numpy(a) for layer in he_normal(widths) for a in layer]

@@ -12,16 +12,18 @@ INTRODUCTION = """# The same work, by others
 
 How many times as long as ours does a round take elsewhere? Measured by `benchmarks/peers.py`, which wrote this page.
 
-**The work.** 100 devices, MNIST dealt out as in the paper, an MLP 784-10-10-10; in every round 59 devices make M = 5 steps
-of mini-batch SGD (batch 32, learning rate 0.1), the server averages, and the new model is judged on all 10,000 test images.
+**The work.** 100 devices, MNIST dealt out as in the paper, an MLP 784-10-10-10; in every round 59 devices make M = 5
+steps of mini-batch SGD (batch 32, learning rate 0.1), the server averages, and the new model is judged on all 10,000
+test images.
 
-**Ours does more.** `paota` is the paper's algorithm: 59 devices an event on average, staleness, fading, noise and the optimal
-transmission powers of every event. The line without air does exactly what the peers do.
+**Ours does more.** `paota` is the paper's algorithm: 59 devices an event on average, staleness, fading, noise and the
+optimal transmission powers of every event. The line without air does exactly what the peers do.
 
 **Fair play.** Every peer has its own virtual environment and the settings that made it fastest here: data in memory as
-float32, no data loaders, no logging, one process or thread a core where that helps. Each must learn, or it is left out. All are started once and
-warmed up (compiling is not counted); then they compute in turn, one block of rounds each, in an order drawn anew for
-every repetition. A ratio is taken within a repetition; the table shows the median, the middle half and the range.
+float32, no data loaders, no logging, one process or thread a core where that helps. Each must learn, or it is left out.
+All are started once and warmed up (compiling is not counted); then they compute in turn, one block of rounds each, in
+an order drawn anew for every repetition. A ratio is taken within a repetition; the table shows the median, the middle
+half and the range.
 """
 
 HOW = """## Measure it yourself
@@ -32,8 +34,8 @@ python benchmarks/peers.py                 # about ten minutes; --only fedjax vm
 ```
 
 pip decides which PyTorch is installed: tell it (by its own settings) where builds without CUDA are, or it fetches
-gigabytes. A peer that cannot be installed or started is reported and left out. `--check` ends with code 1 when a ratio is
-below its floor.
+gigabytes. A peer that cannot be installed or started is reported and left out. `--check` ends with code 1 when a ratio
+is below its floor.
 
 Each peer is one small script in `benchmarks/peers/`; they share the workload and a protocol of JSON lines
 (`protocol.py`), and nothing else. FedLab and FLGo import torchvision at start for data sets that are not used here;
@@ -47,7 +49,7 @@ def machine(load_before: float, load_after: float, repetitions: int) -> dict[str
         "cores": str(os.cpu_count()),
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "repetitions": str(repetitions),
-        "load average": f"{load_before:.1f} before, {load_after:.1f} after (the benchmark itself makes up to {os.cpu_count()})",
+        "load average": f"{load_before:.1f} before, {load_after:.1f} after ({os.cpu_count()} of them our own)",
     }
 
 
@@ -60,7 +62,11 @@ def _processor() -> str:
 
 
 def write_up(
-    rows: Sequence[Mapping[str, Any]], absent: Mapping[str, str], facts: Mapping[str, str], after: int, docs: Path | None
+    rows: Sequence[Mapping[str, Any]],
+    absent: Mapping[str, str],
+    facts: Mapping[str, str],
+    after: int,
+    docs: Path | None,
 ) -> str:
     """The table as Markdown; with `docs` also the whole page and its picture."""
     lines = [

@@ -10,14 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import power, theory
     from .errors import UserError
     from .experiment import Experiment
     from .registry import register
     from .results import Result
     from .run_folder import load
     from .simulate import run
+    from .sweeps import sweep
 
-__all__ = ["Experiment", "Result", "UserError", "load", "register", "run"]
+__all__ = ["Experiment", "Result", "UserError", "load", "power", "register", "run", "sweep", "theory"]
 
 # Imported when first used: `import paota` and `paota --help` must not wait for JAX.
 _HOME = {
@@ -27,7 +29,9 @@ _HOME = {
     "load": "run_folder",
     "register": "registry",
     "run": "simulate",
+    "sweep": "sweeps",
 }
+_MODULES = ("power", "theory")
 
 
 def __getattr__(name: str) -> Any:
@@ -35,6 +39,8 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOME:
         return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'paota' has no attribute '{name}'")
 
 

@@ -1,4 +1,7 @@
-"""The user's cache folder: compiled programs and kernels, so that a second start does not compile. Losing it costs time only."""
+"""The user's cache folder: compiled programs and kernels, so that a second start does not compile.
+
+Losing it costs time only, and so does a folder that cannot be written.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import sys
 from pathlib import Path
 
 MAX_BYTES = 512 * 2**20
+
 
 def cache_folder() -> Path:
     """`PAOTA_CACHE_DIR`, else `paota` in the system's place for caches."""

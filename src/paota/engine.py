@@ -1,8 +1,9 @@
 """The compiled half of a simulation: a loop over aggregation events that knows nothing of any particular algorithm.
 
-For each event: take the start versions from a ring buffer of global models, train the event's devices side by side, hand
-updates and air to the algorithm, store the next version, judge it. Many events run in one call; between calls the host
-may show progress, save or stop. The ring buffer holds versions, not devices.
+For each event: take the start versions from a ring buffer of global models, let the learner train the event's devices,
+hand updates and air to the algorithm, store the next version, judge it. Many events run in one call; between calls the
+host may show progress, save or stop. The ring buffer holds versions, not devices; where the models of an event's
+devices do not fit into memory, they come block by block.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from . import caches, settings, sharding, streaming
 from .air.channel import make_uplink
 from .air.uplink import Uplink
 from .algorithms.base import Algorithm, Event, Outcome
+from .experiment import Air, Power, Training
 from .faults import Faults, Guards
 from .faults.signals import Checked, corrupt_and_guard, disturb
-from .experiment import Air, Power, Training
 from .learner import GenericLearner, Learner, Trained
 from .learner import as_float as as_float
 from .models.base import Model
@@ -62,7 +63,7 @@ class Shape:
 
 
 class Fleet(NamedTuple):
-    """All data, once: samples are stored once and devices hold indices into them. `x_*` is as the learner encodes it."""
+    """All data: samples are stored once, `x_*` as the learner encodes them, and devices hold indices into them."""
 
     x_train: Any
     y_train: jax.Array
@@ -198,7 +199,10 @@ class Program:
 
         Give the devices' `start` [n, d], or their `update` where it is known already.
         """
-        work = Checked(local, local - start if update is None else update, row.ready)
+        if update is None:
+            assert start is not None
+            update = local - start
+        work = Checked(local, update, row.ready)
         work = corrupt_and_guard(rule.faults, rule.guards, seed, row.device, work)
         row = row._replace(ready=work.ready)
         event = Event(
@@ -259,7 +263,9 @@ class Program:
             block=block,
             used=jnp.max(jnp.where(row.ready, jnp.arange(places) + 1, 0)),
             memory=streaming.Memory(
-                blocks=HELD_BYTES // (4 * ring.shape[1] * block), keep=lambda trained: (trained[0], trained[2]), restore=restore
+                blocks=HELD_BYTES // (4 * ring.shape[1] * block),
+                keep=lambda trained: (trained[0], trained[2]),  # the update follows from the model
+                restore=restore,
             ),
         )
 

@@ -1,7 +1,7 @@
 """How local training and judging are computed: by JAX for any model on any hardware, or by a kernel for one kind.
 
-A learner gets the global models and the samples' numbers and gives trained models back; the engine, the algorithms and the
-draws are the same whichever learner works. `choose` takes the fastest one that can do the job.
+A learner gets the global models and the samples' numbers and gives trained models back; the engine, the algorithms and
+the draws are the same whichever learner works. `choose` takes the fastest one that can do the job.
 """
 
 from __future__ import annotations
@@ -105,9 +105,7 @@ class GenericLearner:
             new = train_block(first)
             return jax.tree.map(lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, first, axis=0), done, new)
 
-        nothing = jax.tree.map(
-            lambda a: jnp.zeros((n, *a.shape[1:]), a.dtype), jax.eval_shape(lambda: train_block(0))
-        )
+        nothing = jax.tree.map(lambda a: jnp.zeros((n, *a.shape[1:]), a.dtype), jax.eval_shape(lambda: train_block(0)))
         last = jnp.max(jnp.where(ready, jnp.arange(n) + 1, 0))
         return jax.lax.fori_loop(0, (last + block - 1) // block, one_more, nothing)
 
@@ -186,5 +184,3 @@ def choose(model: Model, x: NDArray[Any], num_classes: int) -> tuple[Learner, st
         return generic, f"generic ({why})"
     fused = mlp.FusedMlp(mlp.widths_of(model, tuple(x.shape[1:]), num_classes))
     return fused, fused.name
-
-

@@ -78,18 +78,35 @@ def _replicate(mesh: Mesh, leaf: Any) -> Any:
     return jax.make_array_from_callback(host.shape, everywhere, lambda index: host[index])
 
 
-def join_cluster() -> None:
-    """Become one of the processes that the environment variables PAOTA_COORDINATOR, ... announce; else do nothing."""
-    coordinator = os.environ.get("PAOTA_COORDINATOR")
+def join_cluster(
+    coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None
+) -> int:
+    """Become process `process_id` of the `num_processes` that meet at `coordinator`, "host:port"; returns its number.
+
+    What is not given is taken from PAOTA_COORDINATOR, PAOTA_NUM_PROCESSES and PAOTA_PROCESS_ID; without a coordinator
+    nothing happens, and the number is 0. Call it before anything else uses JAX.
+    """
+    coordinator = coordinator or os.environ.get("PAOTA_COORDINATOR")
     if not coordinator or jax.distributed.is_initialized():
-        return
-    try:
-        count, number = (int(os.environ[f"PAOTA_{key}"]) for key in ("NUM_PROCESSES", "PROCESS_ID"))
-    except (KeyError, ValueError):
-        raise UserError(
-            "PAOTA_COORDINATOR=host:port also needs PAOTA_NUM_PROCESSES and PAOTA_PROCESS_ID, whole numbers"
-        ) from None
+        return jax.process_index() if coordinator else 0
+    count = _whole_number("PAOTA_NUM_PROCESSES", num_processes)
+    number = _whole_number("PAOTA_PROCESS_ID", process_id)
     if not 0 <= number < count:
         raise UserError(f"PAOTA_PROCESS_ID must lie between 0 and PAOTA_NUM_PROCESSES - 1 = {count - 1}, not {number}")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(coordinator, num_processes=count, process_id=number)
+    try:
+        jax.distributed.initialize(coordinator, num_processes=count, process_id=number)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"process {number} of {count} cannot meet the others at {coordinator}: {error}") from None
+    return number
+
+
+def _whole_number(name: str, given: int | None) -> int:
+    try:
+        return int(os.environ[name]) if given is None else given
+    except (KeyError, ValueError):
+        flag = name.removeprefix("PAOTA_").lower().replace("_", "-")
+        raise UserError(
+            "a cluster needs --num-processes and --process-id (or PAOTA_NUM_PROCESSES and PAOTA_PROCESS_ID) beside "
+            f"the coordinator: --{flag} is not a whole number"
+        ) from None

@@ -7,8 +7,9 @@ axis=1)`, `update @ step`, `gain @ payload`. So the algorithm is traced once, an
 - from tall to small, by rows (norms, products with a vector [d]) or over rows (sums over devices): done in a pass;
 - among small arrays ([n], [d], scalars; say, the power control): done as they are, between two passes.
 
-Each pass asks for every block once more: PAOTA needs two (similarities and norms, then the superposition), an average with
-known weights one. As many blocks as the caller has memory for are kept between passes. What fits none of these (sorting over devices, say) is refused in a clear sentence.
+Each pass asks for every block once more: PAOTA needs two (similarities and norms, then the superposition), an average
+with known weights one. As many blocks as the caller has memory for are kept between passes. What fits none of these
+(sorting the models of devices, say) is refused in a clear sentence.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from .errors import UserError
 ELEMENTWISE = frozenset(
     """abs add and atan2 ceil clamp convert_element_type copy copy_p cos div eq erf exp exp2 expm1 floor ge gt imag
     integer_pow is_finite le log log1p logistic lt max min mul ne neg not or pow real rem round rsqrt select_n sign sin
-    sqrt square stop_gradient sub tan tanh xor""".split()
+    sqrt square stop_gradient sub tan tanh xor""".split()  # noqa: SIM905
 )
+CALLS = frozenset(["pjit", "jit", "closed_call", "custom_jvp_call", "custom_vjp_call", "checkpoint"])
 OVER_ROWS = {  # how the results of two blocks become one, and what the first is combined with
     "reduce_sum": (jnp.add, lambda kind: 0),
     "reduce_max": (jnp.maximum, lambda kind: -jnp.inf if jnp.issubdtype(kind, jnp.floating) else jnp.iinfo(kind).min),
@@ -142,7 +144,7 @@ class _Plan:
         return [read(atom) for atom in jaxpr.outvars]
 
     def _is_tall(self, shape: tuple[int, ...], tainted: bool) -> bool:
-        """A matrix with a row for each device; one made from small arrays alone only if it is as large as the tall ones."""
+        """A matrix with a row for each device; one made from small arrays only if it is as large as the tall ones."""
         by_rows = len(shape) >= 2 and shape[0] == self.rows
         return by_rows and (tainted or math.prod(shape[1:]) >= max(self.width, 2))
 
@@ -151,7 +153,9 @@ class _Plan:
         progress = False
         for operation in self.operations:
             if not operation.done and not operation.tall and all(value.known for value in operation.inputs):
-                for value, array in zip(operation.outputs, operation.run([v.array for v in operation.inputs]), strict=True):
+                for value, array in zip(
+                    operation.outputs, operation.run([v.array for v in operation.inputs]), strict=True
+                ):
                     value.array = array
                 operation.done = progress = True
         return progress
@@ -226,7 +230,9 @@ class _Plan:
             first = i * self.block
             values = source(first)
             part = memory.keep(values)
-            kept = tuple(jax.lax.dynamic_update_slice_in_dim(k, p, first, axis=0) for k, p in zip(kept, part, strict=True))
+            kept = tuple(
+                jax.lax.dynamic_update_slice_in_dim(k, p, first, axis=0) for k, p in zip(kept, part, strict=True)
+            )
             return kept, reduce(first, values, totals)
 
         shapes = jax.eval_shape(lambda: memory.keep(source(jnp.int32(0))))
@@ -292,7 +298,7 @@ def _known(array: Any) -> Value:
 
 def _called(equation: Any) -> ClosedJaxpr | None:
     """The function that an operation merely calls."""
-    if equation.primitive.name not in ("pjit", "jit", "closed_call", "custom_jvp_call", "custom_vjp_call", "checkpoint"):
+    if equation.primitive.name not in CALLS:
         return None
     inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
     return inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ())
@@ -318,6 +324,6 @@ def _dot_axis(operation: Operation) -> int | None:
 
 def _refusal(operation: Operation) -> UserError:
     return UserError(
-        f"this algorithm uses '{operation.primitive.name}' on all devices' models at once, which cannot be done in blocks; "
-        "use fewer devices an event"
+        f"this algorithm uses '{operation.primitive.name}' on all devices' models at once, which cannot be done in "
+        "blocks; use fewer devices an event"
     )

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.skipif(
 
 # (input pixels, hidden widths, classes): below, at and beyond the 16 lanes of a vector; several tiles; one layer only
 NETWORKS = [
-    (64, (10, 10), 10), (5, (1,), 2), (16, (16,), 16), (33, (17, 3), 20), (64, (70, 130), 10), (20, (), 7), (9, (40,), 33),
+    (64, (10, 10), 10), (5, (1,), 2), (16, (16,), 16), (33, (17, 3), 20), (64, (70, 130), 10), (20, (), 7),
+    (9, (40,), 33),
 ]  # fmt: skip
 
 
@@ -70,7 +71,13 @@ def test_one_step_by_hand():
     """Softmax regression on one pixel of 255 (x = 1): from zeros, W -= eta (p - onehot) x with p = 1/2."""
     learner = mlp.FusedMlp((1, 2))
     x = jax.tree.map(jnp.asarray, learner.encode(np.array([[255]], np.uint8)))
-    inputs = [jnp.float32(0.5), jnp.zeros((1, 4)), jnp.zeros(1, jnp.int32), jnp.ones(1, bool), jnp.zeros((1, 1, 1), jnp.int32)]
+    inputs = [
+        jnp.float32(0.5),
+        jnp.zeros((1, 4)),
+        jnp.zeros(1, jnp.int32),
+        jnp.ones(1, bool),
+        jnp.zeros((1, 1, 1), jnp.int32),
+    ]
     trained = jax.jit(learner.train)(*inputs, x=x, y=jnp.array([1], jnp.int32))
     np.testing.assert_allclose(trained.local_model, [[-0.25, 0.25, -0.25, 0.25]], rtol=1e-6)  # biases, then weights
     np.testing.assert_allclose(trained.loss, np.log(2), rtol=1e-6)
@@ -140,7 +147,11 @@ def test_without_a_compiler_the_generic_path_runs(monkeypatch, tmp_path):
     monkeypatch.delenv("CXX", raising=False)
     build.library.cache_clear()
     try:
-        table = {"rounds": 1, "data": {"dataset": "synthetic", "devices": 3, "sizes": [20]}, "algorithms": [{"name": "local-sgd"}]}
+        table = {
+            "rounds": 1,
+            "data": {"dataset": "synthetic", "devices": 3, "sizes": [20]},
+            "algorithms": [{"name": "local-sgd"}],
+        }
         result = simulate.run(table)
         assert result.info["learner"] == "generic (no C++ compiler found)"
     finally:

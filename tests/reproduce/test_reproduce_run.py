@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from paota.cli import main
+from paota.errors import UserError
 from paota.reproduce import catalogue, store, work
 from paota.reproduce.cells import Cell
 from paota.reproduce.page import write_page
@@ -80,6 +81,16 @@ def test_the_whole_catalogue_is_valid_and_every_method_has_the_same_training():
     assert all(e == etas[0] for e in etas)  # nobody gets a rate that another does not
 
 
+def test_parts_can_be_chosen_and_the_papers_figures_are_always_there():
+    scale = catalogue.full()
+    everything = {cell.name for cell in catalogue.catalogue(scale)}
+    noise = {cell.name for cell in catalogue.catalogue(scale, ["noise"])}
+    assert {"quiet", "loud", "six", "optimum-0", "noise-cotaf"} <= noise < everything
+    assert "omega" not in noise
+    with pytest.raises(UserError, match="did you mean 'noise'"):
+        catalogue.catalogue(scale, ["nois"])
+
+
 def test_table_1_is_the_papers():
     """342 s in 57 rounds: 6 s a round, though the text says 8 s."""
     rounds, seconds = PAPER_TABLE["paota"][-1]
@@ -145,7 +156,7 @@ def test_a_second_run_computes_nothing_and_writes_the_same_page(quick_report, mo
 
 def test_wrong_arguments_are_one_sentence(tmp_path, capsys):
     (tmp_path / "file").write_text("x")
-    for wrong in (["--seeds", "0"], ["--workers", "-1"], ["--out", str(tmp_path / "file")]):
+    for wrong in (["--part", "nois"], ["--seeds", "0"], ["--workers", "-1"], ["--out", str(tmp_path / "file")]):
         assert main(["reproduce", *wrong]) == 2
         assert capsys.readouterr().err.startswith("paota: ")
 

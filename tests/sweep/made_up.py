@@ -21,7 +21,13 @@ def trajectory(accuracy, *, label="paota", seed=0, period_s=8.0, diverged=None):
         "compute_j": cost,
     }
     return Trajectory(
-        label=label, algorithm="paota", seed=seed, metrics=metrics, devices={}, model=np.zeros(1), diverged_round=diverged
+        label=label,
+        algorithm="paota",
+        seed=seed,
+        metrics=metrics,
+        devices={},
+        model=np.zeros(1),
+        diverged_round=diverged,
     )
 
 

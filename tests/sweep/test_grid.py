@@ -1,5 +1,7 @@
 """The grid: what a person may type, and what is refused before anything is written."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from paota.cli import main
 from paota.errors import UserError
 from paota.sweeps.grid import Axis, make_axes, make_points, parse_axis
 
+MANY = ",".join(map(str, range(1, 401)))
 SMALL = ["--preset", "quick", "--set", "rounds=3"]
 
 
@@ -68,7 +71,7 @@ def test_over_wants_lists(values):
         (["--over", "timing.period_s=4", "--seeds", "0"], "seeds must be at least 1"),
         (["--over", "timing.period_s=4", "--jobs", "0"], "--jobs must be at least 1"),
         (["--over", "timing.period_s=4", "--resume", "here"], "give it without --out"),
-        (["--over", f"seed={','.join(map(str, range(400)))}", "--over", f"training.local_steps={','.join(map(str, range(1, 300)))}"],
+        (["--over", f"seed={MANY}", "--over", f"training.local_steps={MANY}"],
          "more than 100,000"),
     ],
 )  # fmt: skip
@@ -93,3 +96,10 @@ def test_a_folder_that_holds_something_is_refused(tmp_path, capsys):
 def test_resume_needs_a_sweep(tmp_path, capsys):
     assert main(["sweep", "--resume", str(tmp_path)]) == 2
     assert "holds no sweep to go on with" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")
+def test_ray_must_be_installed(tmp_path, capsys):
+    assert main(["sweep", *SMALL, "--over", "timing.period_s=4", "--out", str(tmp_path / "out"), "--ray"]) == 2
+    assert "--ray needs Ray: pip install ray" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

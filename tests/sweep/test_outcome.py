@@ -31,7 +31,9 @@ def test_metrics_of_one_run(metric, value):
     assert parse_metric(metric).of(RISING) == pytest.approx(value)
 
 
-@pytest.mark.parametrize(("metric", "worst"), [("seconds_to:0.5", math.inf), ("final_accuracy", 0.0), ("final_loss", math.inf)])
+@pytest.mark.parametrize(
+    ("metric", "worst"), [("seconds_to:0.5", math.inf), ("final_accuracy", 0.0), ("final_loss", math.inf)]
+)
 def test_a_diverged_run_is_the_worst(metric, worst):
     assert parse_metric(metric).of(trajectory([0.1, 0.9, math.nan], diverged=2)) == worst
 

@@ -23,6 +23,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--quick", action="store_true", help="a smoke run in under two minutes: small data, few rounds")
     parser.add_argument("--seeds", type=int, metavar="N", help="repetitions (default 10; 2 with --quick)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one for each core, at most 8)")
+    parser.add_argument(
+        "--part", action="append", default=[], metavar="PART", dest="parts",
+        help="only this part beside the paper's own figures: theory, noise or ablations; may be given several times",
+    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="no progress display")
 
 
@@ -40,7 +44,9 @@ def run(args: argparse.Namespace) -> int:
     from ..reproduce.show import show
 
     with Display(sys.stderr, quiet=args.quiet) as display:
-        report = reproduce(out, quick=args.quick, seeds=args.seeds, workers=args.workers, display=display)
+        report = reproduce(
+            out, quick=args.quick, seeds=args.seeds, workers=args.workers, parts=args.parts, display=display
+        )
     show(report)
     print(f"\nreport: {report.page}")
     return 0

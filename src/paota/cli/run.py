@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import signal
 import sys
@@ -50,6 +51,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--checkpoint-every", type=float, default=10.0, metavar="S", help="seconds between checkpoints (default 10)"
     )
+    parser.add_argument(
+        "--distributed", metavar="HOST:PORT", help="share the work with other machines: where process 0 can be reached"
+    )
+    parser.add_argument("--num-processes", type=int, metavar="N", help="with --distributed: how many processes there are")
+    parser.add_argument("--process-id", type=int, metavar="I", help="with --distributed: which one this is, 0 to N-1")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON and nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress display")
 
@@ -65,17 +71,30 @@ def run(args: argparse.Namespace) -> int:
         if args.out:
             refuse_used_folder(args.out)
 
+    clustered = bool(args.distributed or os.environ.get("PAOTA_COORDINATOR"))
+    if clustered and args.resume:
+        raise UserError("--resume is for a single process: run it without --distributed")
+
     from .. import simulate
     from ..checkpoint import Checkpoints
     from .display import LiveProgress
 
+    if clustered:
+        from ..sharding import join_cluster
+
+        if join_cluster(args.distributed, args.num_processes, args.process_id) > 0:
+            simulate.execute(simulate.plan(experiment, seeds=seeds))  # a helper: process 0 shows and writes
+            return 0
     plan = simulate.plan(experiment, seeds=seeds)
     folder = folder or begin_folder(args.out or _default_folder(experiment), plan)
     checkpoints = Checkpoints(folder / CHECKPOINTS, simulate.identity(plan), every_s=args.checkpoint_every)
     watch = nullcontext() if args.json or args.quiet else LiveProgress(plan, stream=sys.stderr)
     try:
         with stop_on_ctrl_c() as stop, watch as progress:
-            result = simulate.execute(plan, progress=progress, checkpoints=checkpoints, stop=stop)
+            if clustered:  # helpers would not know of a checkpoint, nor of a wish to stop
+                result = simulate.execute(plan, progress=progress)
+            else:
+                result = simulate.execute(plan, progress=progress, checkpoints=checkpoints, stop=stop)
     except Interrupted:
         print(f"paota: interrupted, and saved; go on with: paota run --resume {shlex.quote(str(folder))}", file=sys.stderr)
         return 130

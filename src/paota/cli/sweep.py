@@ -31,21 +31,33 @@ def add_parser(commands: Any) -> None:
         "sweep",
         help="run a grid of experiments in parallel and name its best point",
         description="Run an experiment at every combination of the --over values, several at a time. "
-        "Metrics of --best: seconds_to:A, rounds_to:A, joules_to:A (to test accuracy A), final_accuracy, accuracy_at:SECONDS, "
-        "accuracy_after:ROUNDS, final_loss.",
+        "Metrics of --best: seconds_to:A, rounds_to:A, joules_to:A (to test accuracy A), final_accuracy, "
+        "accuracy_at:SECONDS, accuracy_after:ROUNDS, final_loss.",
     )
-    parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT.toml", help="an experiment file (default: the paper)")
-    parser.add_argument("--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)")
+    parser.add_argument(
+        "experiment", nargs="?", metavar="EXPERIMENT.toml", help="an experiment file (default: the paper)"
+    )
+    parser.add_argument(
+        "--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)"
+    )
     parser.add_argument(
         "--over", action="append", default=[], metavar="KEY=V1,V2,...",
         help="sweep one setting, e.g. --over timing.period_s=4,6,8; several make a grid",
     )  # fmt: skip
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help="change one setting")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help="change one setting"
+    )
     parser.add_argument("--seeds", type=int, metavar="N", help="repeat every point with N seeds (default 1)")
-    parser.add_argument("--best", metavar="METRIC", help="what decides, e.g. seconds_to:0.8 (default: the highest target)")
+    parser.add_argument(
+        "--best", metavar="METRIC", help="what decides, e.g. seconds_to:0.8 (default: the highest target)"
+    )
     parser.add_argument("--jobs", type=int, metavar="N", help="points computed at a time (default: one a core)")
     parser.add_argument(
-        "--ray", nargs="?", const="", metavar="ADDRESS", help="compute on a Ray cluster instead (default address: Ray's own)"
+        "--ray",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="compute on a Ray cluster instead (default address: Ray's own)",
     )
     parser.add_argument("--out", metavar="DIR", help="the sweep folder (default runs/NAME-sweep-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help="go on with an interrupted sweep; finished points are kept")
@@ -60,6 +72,10 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--jobs must be at least 1, not {args.jobs}")
     if args.resume and args.out:
         raise UserError("--resume goes on in its own folder: give it without --out")
+    if args.ray is not None:
+        from ..sweeps.on_ray import require_ray
+
+        require_ray()
     order, points = _order(args)
     if args.out:
         refuse_used_folder(args.out)
@@ -126,12 +142,16 @@ class _Display:
         self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._bar.stop()
 
     def __call__(self, news: News) -> None:
         if news.kind == "failed":
-            self._bar.console.print(f"{_where(self._order, self._points[news.index])}: failed: {news.why}", markup=False)
+            self._bar.console.print(
+                f"{_where(self._order, self._points[news.index])}: failed: {news.why}", markup=False
+            )
         self._done += news.kind != "advanced"
         self._share[news.index] = news.share if news.kind == "advanced" else 1.0
         self._bar.update(self._task, completed=sum(self._share.values()), note=self._note())
@@ -187,7 +207,9 @@ def _plain(made: Sweep, points: tuple[Point, ...]) -> dict[str, Any]:
     """For programs: the table row by row, the best point of each label, what failed."""
     columns = made.table
     names = list(columns)
-    rows = [dict(zip(names, cells, strict=True)) for cells in zip(*(columns[name].tolist() for name in names), strict=True)]
+    rows = [
+        dict(zip(names, cells, strict=True)) for cells in zip(*(columns[name].tolist() for name in names), strict=True)
+    ]
     return {
         "folder": str(made.folder),
         "metric": made.best_by.text,

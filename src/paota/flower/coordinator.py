@@ -126,7 +126,8 @@ class Coordinator:
                 deadline_s = self.now_s
             ready = self.collect(until_s=deadline_s)
             self.conclude(ready)
-            self.send(self.roster.idle(self.post.reachable()))  # the ready ones, and whoever else waits for a model
+            if not self.over(deadline_s + self.pace.period_s):
+                self.send(self.roster.idle(self.post.reachable()))  # the ready ones, and whoever else waits for a model
             self.look_back()
 
     def synchronous(self, participants: int) -> None:

@@ -201,7 +201,13 @@ def _listening(port: int) -> bool:
 
 def _groups_below(leaders: Sequence[int]) -> set[int]:
     """The process groups of `leaders` and all their descendants: some of Flower's helpers lead groups of their own."""
-    listing = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid="], capture_output=True, text=True, check=True).stdout
+    try:
+        listing = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid="], capture_output=True, text=True, check=True).stdout
+    except (
+        OSError,
+        subprocess.CalledProcessError,
+    ):  # no `ps` here: helpers notice on their own that the leader is gone
+        return set(leaders)
     rows = [tuple(map(int, line.split())) for line in listing.splitlines()]
     family = set(leaders)
     while True:

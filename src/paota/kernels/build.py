@@ -56,7 +56,7 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def _fingerprint(source: Path, compiler: str) -> str:
-    """Changes with the source, the compiler, JAX's interface and the processor (a home folder may serve many machines)."""
+    """Changes with source, compiler, JAX's interface and processor: many machines may share a home folder."""
     import jaxlib
 
     parts = [source.read_text(), compiler, *_version(compiler), jaxlib.__version__, _processor(), *FLAGS]

@@ -7,6 +7,7 @@ rounding. Where the kernel cannot be used, `unsuitable` says why.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -82,7 +83,7 @@ def unsuitable(model: Any, x: NDArray[Any], num_classes: int) -> str | None:
     if jax.config.jax_enable_x64:
         return "no kernel for float64"
     widths = widths_of(model, x.shape[1:], num_classes)
-    if sum(a * b for a, b in zip(widths[:-1], widths[1:], strict=True)) > MAX_PARAMETERS:
+    if sum(a * b for a, b in itertools.pairwise(widths)) > MAX_PARAMETERS:
         return "the model is too large for the kernel"
     if widths[0] > 2**16 or np.count_nonzero(x) >= 2**31:
         return "the data are too large for the kernel"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import unknown_name
 from .cells import BOUND, OPTIMUM, Cell
 
 PAPER_PERIOD_S, TABLE_PERIOD_S = 8.0, 6.0  # the text says 8 s, Table I implies 342 s / 57 rounds = 6 s
@@ -96,9 +97,14 @@ def quick(seeds: int | None = None) -> Scale:
     )  # fmt: skip
 
 
-def catalogue(scale: Scale) -> list[Cell]:
-    """All cells, the paper's own figures first."""
-    return [*paper_cells(scale), *theory_cells(scale), *noise_cells(scale), *ablation_cells(scale)]
+def catalogue(scale: Scale, parts: Collection[str] = ()) -> list[Cell]:
+    """The cells of the named parts (none: of all), the paper's own figures first; those are always among them."""
+    for part in parts:
+        if part not in PARTS:
+            raise unknown_name("part of the reproduction", part, PARTS)
+    return [
+        cell for part, make in PARTS.items() if part == "paper" or not parts or part in parts for cell in make(scale)
+    ]
 
 
 def paper_cells(scale: Scale) -> Iterable[Cell]:
@@ -111,6 +117,12 @@ def paper_cells(scale: Scale) -> Iterable[Cell]:
         evaluation = every_round if name != "six" else {"every": 1, "train_loss": "batches"}
         table = {"rounds": scale.rounds, "air": {"n0_dbm_per_hz": n0}, "timing": {"period_s": period_s}}
         yield _cell(name, scale, {**table, "evaluation": evaluation, "algorithms": list(methods)})
+
+    for seed in range(scale.seeds):
+        yield Cell(
+            name=f"optimum-{seed}", kind=OPTIMUM, table={**scale.base, "seed": seed},
+            options={"epochs": scale.epochs, "polish": scale.polish},
+        )  # fmt: skip
 
 
 def noise_cells(scale: Scale) -> Iterable[Cell]:
@@ -159,11 +171,6 @@ def ablation_cells(scale: Scale) -> Iterable[Cell]:
 
 
 def theory_cells(scale: Scale) -> Iterable[Cell]:
-    for seed in range(scale.seeds):
-        yield Cell(
-            name=f"optimum-{seed}", kind=OPTIMUM, table={**scale.base, "seed": seed},
-            options={"epochs": scale.epochs, "polish": scale.polish},
-        )  # fmt: skip
     for eta in (0.1, 0.001):  # the setting of all figures, and one for which Lemma 1 holds
         table = {
             **scale.base, "rounds": scale.bound_rounds, "training": {"learning_rate": eta}, "algorithms": [PAOTA],
@@ -172,6 +179,14 @@ def theory_cells(scale: Scale) -> Iterable[Cell]:
         yield Cell(
             name=f"bound-{eta:g}", kind=BOUND, table=table, options={"epochs": scale.epochs, "polish": scale.polish}
         )
+
+
+PARTS: dict[str, Callable[[Scale], Iterable[Cell]]] = {
+    "paper": paper_cells,
+    "theory": theory_cells,
+    "noise": noise_cells,
+    "ablations": ablation_cells,
+}
 
 
 def _sweep(

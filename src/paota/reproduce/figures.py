@@ -29,11 +29,13 @@ def draw_all(cells: Cells, evidence: Evidence, scale: Scale, folder: Path) -> li
         "fig2-workflow": lambda: workflow(cells["quiet"]),
         "fig3-gap": lambda: gap(evidence),
         "fig4-accuracy": lambda: accuracy(evidence),
-        "noise": lambda: noise(evidence),
-        "ablations": lambda: ablations(cells),
-        "eta": lambda: eta(cells),
-        "bound": lambda: bound(cells),
     }
+    if evidence.noise:
+        made["noise"] = lambda: noise(evidence)
+    if "omega" in cells:
+        made |= {"ablations": lambda: ablations(cells), "eta": lambda: eta(cells)}
+    if any(name.startswith("bound-") for name in cells):
+        made["bound"] = lambda: bound(cells)
     with rules():
         for name, draw in made.items():
             save(draw(), folder, name)

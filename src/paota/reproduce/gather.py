@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -32,7 +31,8 @@ def gather(cells: Cells, scale: Scale) -> Evidence:
 
 def lowest_seen(searched: Floats, runs: Sequence[Curves]) -> Floats:
     """F(w*) of each seed: what the search found, unless some run went lower still."""
-    return np.minimum.reduce([searched, *(np.nanmin(curves.objective, axis=1) for curves in runs)])
+    lowest: Floats = np.minimum.reduce([searched, *(np.nanmin(curves.objective, axis=1) for curves in runs)])
+    return lowest
 
 
 def setting_of(cell: Stored) -> Setting:
@@ -50,6 +50,8 @@ def curves_of(cell: Stored, label: str) -> Curves:
 def noise_of(cells: Cells, scale: Scale) -> dict[str, Sweep]:
     made = {}
     for series in noise_series():
+        if f"noise-{series.name}" not in cells:
+            continue
         cell, levels = cells[f"noise-{series.name}"], levels_of(series, scale)
         accuracy = [_settled(cell.of(level_label(series, n0), "test_accuracy")) for n0 in levels]
         made[series.name] = Sweep(
@@ -76,10 +78,3 @@ def values_of(cells: Cells, kind: str) -> list[tuple[str, float, Stored]]:
     """The cells named `KIND=VALUE`, by value."""
     found = [(name, float(name.partition("=")[2]), cell) for name, cell in cells.items() if name.startswith(f"{kind}=")]
     return sorted(found, key=lambda item: item[1])
-
-
-def value_of_label(label: str) -> float:
-    try:
-        return float(label)
-    except ValueError:
-        return math.nan

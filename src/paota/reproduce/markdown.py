@@ -70,6 +70,9 @@ def _reach(row: Row) -> str:
 
 
 def _plain(rows: Sequence[Row], shown: Mapping[str, str]) -> Iterable[str]:
+    if not rows:
+        yield "This part was not run.\n"
+        return
     yield "| " + " | ".join(shown.values()) + " |"
     yield "|" + "---|" * len(shown)
     for row in rows:

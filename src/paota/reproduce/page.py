@@ -91,6 +91,7 @@ COLUMNS = {
         "noise_std_a_weight": "noise a weight",
     },
 }
+NOT_RUN = '<p class="small" style="padding:.75rem">This part was not run.</p>'
 SMOKE = '<p class="notice">Smoke run on small made-up data: these figures say nothing about the paper.</p>'
 ORDER = ("fig3-gap", "fig4-accuracy", "noise", "ablations", "eta", "bound", "fig1-system", "fig2-workflow")
 
@@ -185,6 +186,8 @@ def _pair(row: Row, what: str) -> str:
 
 
 def _table(rows: Sequence[Row], shown: Mapping[str, str]) -> str:
+    if not rows:
+        return NOT_RUN
     head = "".join(f'<th scope="col">{markup.text(title)}</th>' for title in shown.values())
     body = "".join(
         "<tr>" + "".join(f"<td>{markup.text(value_text(row[key], key))}</td>" for key in shown) + "</tr>"
@@ -226,4 +229,4 @@ def _theorem(cells: Mapping[str, Any]) -> str:
                 f"<h3>Learning rate {eta:g}</h3><ul>{found}</ul>"
                 f'<p class="small">Constants estimated from the run: {markup.text(constants)}.</p>'
             )
-    return "".join(parts)
+    return "".join(parts) or NOT_RUN

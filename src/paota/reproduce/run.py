@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,13 +42,14 @@ def reproduce(
     quick: bool = False,
     seeds: int | None = None,
     workers: int | None = None,
+    parts: Collection[str] = (),
     display: Display | None = None,
 ) -> Report:
     """Compute every cell that `folder` does not hold yet, then write the report, `figures/` and `tables/` there."""
     scale = catalogue.quick(seeds) if quick else catalogue.full(seeds)
+    cells = catalogue.catalogue(scale, parts)
     out = _folders(Path(folder))
     display = display or Display(quiet=True)
-    cells = catalogue.catalogue(scale)
     todo = [cell for cell in cells if store.find(out / "cells", cell) is None]
     display.begin(todo, len(cells) - len(todo))
     count = workers or min(os.cpu_count() or 1, MOST_WORKERS)

@@ -38,7 +38,7 @@ def write_tables(
         "curves": list(curve_rows(evidence)),
         "noise": list(noise_rows(evidence)),
         "breaks": list(break_rows(evidence)),
-        "ablations": list(ablation_rows(cells, evidence)),
+        "ablations": list(ablation_rows(cells)),
         "optimum": list(optimum_rows(cells, scale)),
         "power": list(power_rows(cells)),
     }
@@ -130,7 +130,7 @@ def break_rows(evidence: Evidence) -> Iterable[Row]:
         }  # fmt: skip
 
 
-def ablation_rows(cells: Cells, evidence: Evidence) -> Iterable[Row]:
+def ablation_rows(cells: Cells) -> Iterable[Row]:
     """Final accuracy and seconds to 70 and 80 % for every value of every ablation."""
 
     def row(kind: str, value: Any, method: str, cell: Any, label: str) -> Row:
@@ -145,12 +145,12 @@ def ablation_rows(cells: Cells, evidence: Evidence) -> Iterable[Row]:
             for label in cell.labels:
                 yield row(kind, value, label, cell, label)
     for kind, method in (("omega", "paota"), ("beta", "paota"), ("beta-update", "paota-update")):
-        for label in cells[kind].labels:
+        for label in cells[kind].labels if kind in cells else ():
             yield row(kind.partition("-")[0], label, method, cells[kind], label)
     for method in METHOD_LABELS:
-        cell = cells[f"eta-{method}"]
-        for label in cell.labels:
-            yield row("eta", float(label), method, cell, label)
+        swept = cells.get(f"eta-{method}")
+        for label in swept.labels if swept is not None else ():
+            yield row("eta", float(label), method, swept, label)
 
 
 def optimum_rows(cells: Cells, scale: Scale) -> Iterable[Row]:

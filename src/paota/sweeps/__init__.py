@@ -102,9 +102,7 @@ def compute(
     return failed
 
 
-def gather(
-    path: Path, order: Order, points: Sequence[Point], failed: Mapping[int, str], *, keep: bool = True
-) -> Sweep:
+def gather(path: Path, order: Order, points: Sequence[Point], failed: Mapping[int, str], *, keep: bool = True) -> Sweep:
     """Read the finished points, and write `sweep.csv` and `report.html` beside them."""
     from ..files import write_csv
     from .page import write_page

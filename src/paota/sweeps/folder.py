@@ -1,7 +1,7 @@
-"""The sweep folder: `sweep.json` says what is swept, `points/000`, `points/001`, ... are run folders, the rest is results.
+"""The sweep folder: `sweep.json` says what is swept, `points/000`, `points/001`, ... are run folders, the rest results.
 
-A point's folder with a `run.json` is whole; all others are computed (again, or from their checkpoints) when the sweep goes
-on. `sweep.csv` and `report.html` are written last, from the points.
+A point's folder with a `run.json` is whole; all others are computed (again, or from their checkpoints) when the sweep
+goes on. `sweep.csv` and `report.html` are written last, from the points.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def begin(folder: str | Path, order: Order) -> Path:
     except (UserError, OSError) as error:  # read-only or full: leave no half-made folder
         (path / FILE).unlink(missing_ok=True)
         path.rmdir()
-        raise error if isinstance(error, UserError) else UserError(f"cannot write into '{folder}': {error.strerror}") from None
+        raise (
+            error if isinstance(error, UserError) else UserError(f"cannot write into '{folder}': {error.strerror}")
+        ) from None
     return path
 
 
@@ -87,7 +89,9 @@ def finished(path: Path, point: Point, seeds: int) -> Result | None:
     now = files.jsonable({"seeds": seeds, "experiment": point.experiment.to_dict()})
     then = files.jsonable({"seeds": len(result.seeds), "experiment": result.experiment.to_dict()})
     for name, is_, was in differences(now, then):
-        raise UserError(f"'{path}' belongs to another sweep: {name} was {was} and is {is_}; remove it to compute it again")
+        raise UserError(
+            f"'{path}' belongs to another sweep: {name} was {was} and is {is_}; remove it to compute it again"
+        )
     run_folder.remove_leftovers(path)
     return result
 

@@ -1,4 +1,4 @@
-"""Two axes as a heat map: an HTML table whose cells are coloured and say their number, so that nobody needs the colour."""
+"""Two axes as a heat map: an HTML table whose cells are coloured and say their number: nobody needs the colour."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ def heat_maps(sweep: Sweep, label: str) -> str:
         )
         heads = "".join(f'<th scope="col">{markup.text(show(x))}</th>' for x in across.values)
         caption = f"<caption>{markup.text(named)}</caption>" if named else ""
+        spoken = markup.text(f"{label} {named}")
         maps.append(
-            f'<div class="table-box heat-box" role="region" tabindex="0" aria-label="{markup.text(f"{label} {named}")}">'
+            f'<div class="table-box heat-box" role="region" tabindex="0" aria-label="{spoken}">'
             f'<table class="heat">{caption}<thead><tr><td></td><th scope="colgroup" class="axis" '
             f'colspan="{len(across.values)}">{markup.text(across.key)}</th></tr>'
-            f'<tr><th scope="col" class="axis">{markup.text(down.key)}</th>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+            f'<tr><th scope="col" class="axis">{markup.text(down.key)}</th>{heads}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>"
         )
     return "".join(maps)
 
@@ -53,7 +55,6 @@ def _cell(sweep: Sweep, row: Row | None, best: Row | None, shades: tuple[float, 
     if share is None:
         classes.append("void")
     else:
-        classes += ["deep"] if share > 0.55 else []
         style = f' style="--share:{share:.3f}"'
     title = f' title="{markup.text(f"middle half of the seeds: {spread}")}"' if spread else ""
     named = f' class="{" ".join(classes)}"' if classes else ""

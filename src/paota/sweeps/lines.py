@@ -30,14 +30,14 @@ def line_plot(sweep: Sweep) -> str:
     parts = [_frame(sweep, axis, places, ticks, y)]
     for label, (colour, dash) in zip(sweep.labels, styles, strict=True):
         parts.append(_series(sweep, label, places, y, colour, DASHES[dash]))
-    alt = f"{metric.title} against {axis.key}; the table below has the numbers"
+    alt = markup.text(f"{metric.title} against {axis.key}; the table below has the numbers")
     legend = "".join(
         f'<li><svg width="30" height="10" aria-hidden="true"><line x1="1" x2="29" y1="5" y2="5" class="s{colour}" '
         f'stroke-width="2.5" stroke-dasharray="{DASHES[dash]}"/></svg> {markup.name(label)}</li>'
         for label, (colour, dash) in zip(sweep.labels, styles, strict=True)
     )
     return (
-        f'<figure class="card"><svg class="lines" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{markup.text(alt)}">'
+        f'<figure class="card"><svg class="lines" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{alt}">'
         f'{"".join(parts)}</svg><ul class="keys">{legend}</ul></figure>'
     )
 
@@ -45,7 +45,9 @@ def line_plot(sweep: Sweep) -> str:
 def series_css() -> str:
     """The colours of the lines on a light and a dark page."""
     rules = {
-        theme: "".join(f".s{i}{{stroke:{colour}}}.f{i}{{fill:{colour}}}" for i, colour in enumerate(palette.SERIES[theme]))
+        theme: "".join(
+            f".s{i}{{stroke:{colour}}}.f{i}{{fill:{colour}}}" for i, colour in enumerate(palette.SERIES[theme])
+        )
         for theme in ("light", "dark")
     }
     return f"{rules['light']}@media (prefers-color-scheme:dark){{{rules['dark']}}}"
@@ -80,7 +82,9 @@ def _frame(sweep: Sweep, axis: Axis, places: Sequence[float], ticks: Sequence[fl
     parts = []
     for tick in ticks:
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" class="rule"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" class="end">{markup.text(sweep.best_by.show(tick))}</text>')
+        parts.append(
+            f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" class="end">{markup.text(sweep.best_by.show(tick))}</text>'
+        )
     step = math.ceil(len(places) / 12)
     for place, value in list(zip(places, axis.values, strict=True))[::step]:
         text = show(value)
@@ -88,7 +92,9 @@ def _frame(sweep: Sweep, axis: Axis, places: Sequence[float], ticks: Sequence[fl
             f'<text x="{place:.1f}" y="{HEIGHT - BOTTOM + 22}" class="middle">'
             f"{markup.text(text if len(text) <= 14 else text[:13] + '…')}</text>"
         )
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" class="middle axis">{markup.text(axis.key)}</text>')
+    parts.append(
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" class="middle axis">{markup.text(axis.key)}</text>'
+    )
     return "".join(parts)
 
 

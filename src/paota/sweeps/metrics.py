@@ -97,7 +97,6 @@ class Metric:
         unit = {"seconds_to": " s", "rounds_to": " rounds", "joules_to": " J"}[self.name]
         return f"{quantity(value)}{unit}"
 
-
     def phrase(self, value: float) -> str:
         """`80 % after 240 s`."""
         shown = self.show(value)

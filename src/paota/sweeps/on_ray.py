@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,12 +16,16 @@ from .work import Job, News, compute, reason
 ONE_CORE = dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
+def require_ray() -> None:
+    if importlib.util.find_spec("ray") is None:
+        raise UserError("--ray needs Ray: pip install ray")
+
+
 def on_ray(jobs: Sequence[Job], address: str) -> Iterator[News]:
     """`address` as Ray understands it; empty: the cluster of `RAY_ADDRESS`, else one on this machine."""
-    try:
-        import ray
-    except ImportError:
-        raise UserError("--ray needs Ray: pip install ray") from None
+    require_ray()
+    import ray  # type: ignore[import-not-found]
+
     try:
         ray.init(
             address=address or None,

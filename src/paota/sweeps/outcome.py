@@ -134,7 +134,8 @@ def _nobody(sweep: Sweep, label: str, rows: Sequence[Row]) -> str:
         return f"{label}: diverged at every point."
     top = max(able, key=lambda row: row.scores[final.text].median)
     text = f"{label}: no point of the grid has a median of {sweep.best_by.title}"
-    return f"{text}; the highest accuracy at the end is {percent(top.scores[final.text].median)}, with {_where(sweep, top)}."
+    highest = percent(top.scores[final.text].median)
+    return f"{text}; the highest accuracy at the end is {highest}, with {_where(sweep, top)}."
 
 
 def _edges(sweep: Sweep, best: Row) -> list[str]:

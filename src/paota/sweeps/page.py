@@ -27,7 +27,8 @@ def render(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> str
         "heading": markup.name(question(sweep.axes)),
         "style": palette.theme_css() + asset("page.css") + _own("page.css") + series_css(),
         "ran": f"{markup.name(sweep.name)}: {markup.text(answer(sweep))}",
-        "findings": "".join(f"<p>{markup.name(text)}</p>" for text in sweep.sentences) or "<p>No point has been computed.</p>",
+        "findings": "".join(f"<p>{markup.name(text)}</p>" for text in sweep.sentences)
+        or "<p>No point has been computed.</p>",
         "failures": _failures(sweep, points),
         "map_title": markup.text(_capital(sweep.best_by.title)),
         "map_intro": _how_to_read(sweep),
@@ -59,7 +60,8 @@ def _failures(sweep: Sweep, points: Sequence[Point]) -> str:
     if not sweep.failed:
         return ""
     items = "".join(
-        f"<li>{markup.name(_where(sweep, points[index]))}: {markup.name(why)}</li>" for index, why in sweep.failed.items()
+        f"<li>{markup.name(_where(sweep, points[index]))}: {markup.name(why)}</li>"
+        for index, why in sweep.failed.items()
     )
     count = len(sweep.failed)
     return f'<div class="notice"><p>{count} of {sweep.points} points failed:</p><ul>{items}</ul></div>'

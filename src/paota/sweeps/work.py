@@ -1,4 +1,4 @@
-"""Computing points: in this process, or side by side in processes of their own that may die without harm to the others."""
+"""Computing points: in this process, or in processes of their own that may die without harm to the others."""
 
 from __future__ import annotations
 

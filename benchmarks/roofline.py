@@ -1,0 +1,152 @@
+"""How far from the machine's limit are we? `python benchmarks/roofline.py`
+
+Measures what the machine can do (large matrix product, memory bandwidth), counts what a round must do (workload.py),
+says what share of the ideal time the engine reaches, and where the rest goes. Everything is taken by processor time
+(of all threads, shared perfectly between the cores) beside wall time: only the former bears a busy machine. "Dense"
+counts every pixel, as a matrix product must; the fused kernel leaves black pixels out, so its own ideal, "lit pixels
+only", is lower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import workload
+
+from paota import engine, simulate
+from paota.rng import Purpose, draw_key
+
+WIDTHS = (784, 10, 10, 10)
+PARAMETERS = sum((a + 1) * b for a, b in itertools.pairwise(WIDTHS))
+TESTS = 10_000
+
+
+def best(call: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    """(least processor seconds, least wall seconds) of a call: the least is what others disturb least."""
+    jax.block_until_ready(call())
+    times = []
+    for _ in range(repeats):
+        cpu, wall = time.process_time(), time.perf_counter()
+        jax.block_until_ready(call())
+        times.append((time.process_time() - cpu, time.perf_counter() - wall))
+    return min(t[0] for t in times), min(t[1] for t in times)
+
+
+def matrix_rate(repeats: int, n: int = 1536) -> float:
+    """FLOP a second of a large float32 matrix product, all cores."""
+    cores = os.cpu_count() or 1
+    a = jnp.asarray(np.random.default_rng(0).normal(size=(n, n)), jnp.float32)
+    product = jax.jit(lambda a: a @ a)
+    cpu, wall = best(lambda: product(a), repeats)
+    return 2 * n**3 / min(cpu / cores, wall)
+
+
+def bandwidth(repeats: int, megabytes: int = 512) -> float:
+    """Bytes a second read from main memory by NumPy's sum, one core."""
+    a = np.ones(megabytes * 2**20 // 8)
+    return a.nbytes / min(best(a.sum, repeats))
+
+
+def multiply_adds(lit_share: float) -> tuple[float, float]:
+    """FLOP of (training a round, judging) with that share of the pixels lit.
+
+    Forwards, and twice that backwards, but the first layer needs no gradient with respect to its input.
+    """
+    first = 2 * WIDTHS[0] * WIDTHS[1] * lit_share
+    rest = 2 * sum(a * b for a, b in itertools.pairwise(WIDTHS[1:]))
+    samples = workload.PARTICIPANTS * workload.STEPS * workload.BATCH
+    return samples * (2 * first + 3 * rest), TESTS * (first + rest)
+
+
+def bytes_moved(lit_share: float) -> float:
+    """Samples in, start models in, trained models and updates out and read again by the server."""
+    row = WIDTHS[0] if lit_share == 1 else 3 * lit_share * WIDTHS[0]
+    samples = workload.PARTICIPANTS * workload.STEPS * workload.BATCH + TESTS
+    return samples * row + 5 * 4 * PARAMETERS * workload.PARTICIPANTS
+
+
+def parts(repeats: int) -> dict[str, tuple[float, float]]:
+    """(processor, wall) seconds of the pieces of a round, each compiled on its own."""
+    plan = simulate.plan(workload.experiment())
+    simulator = simulate.Simulator(plan, simulate.Silent(), workload.ROUNDS_A_CALL)
+    (contestant,) = plan.experiment.contestants
+    program, learner = simulator._program(contestant), simulator.learner[0]
+    fleet, rule, root = simulator._fleet(0, learner), simulate._rule(contestant), jax.random.key(0)
+    timeline = plan.timelines[contestant.label, 0]
+    event = int(np.argmin(np.abs(timeline.ready - workload.PARTICIPANTS)))
+    rows, _ = engine.rows_of(timeline, event, program.shape, np.ones(len(timeline), bool))
+    row = jax.tree.map(lambda column: jnp.asarray(column[0]), rows)
+    model = program.initial_model(0)
+    ring, slot = program.initial_state(model).ring, row.version % program.shape.versions
+    size = fleet.shard_sizes[row.device]
+    shape = (workload.STEPS, workload.BATCH)
+
+    @jax.jit
+    def draw() -> jax.Array:
+        position = jax.vmap(lambda k, n, high: jax.random.randint(draw_key(root, Purpose.BATCH, k, n), shape, 0, high))
+        drawn = position(row.device, row.training, size)
+        return fleet.shard_indices[fleet.shard_offsets[row.device][:, None, None] + drawn]
+
+    sample = draw()
+    rate = jnp.float32(workload.LEARNING_RATE)
+    train = jax.jit(lambda ring: learner.train(rate, ring, slot, row.ready, sample, fleet.x_train, fleet.y_train))
+    trained = train(ring)
+    serve = jax.jit(
+        lambda ring, local, update: program.aggregate(
+            rule, root, row, ring[0], ring[1], None, local, num_samples=size,
+            num_devices=workload.DEVICES, state=(), update=update,
+        )
+    )  # fmt: skip
+    return {
+        "mini-batch draws": best(draw, repeats),
+        "training": best(lambda: train(ring), repeats),
+        "similarity, power, air": best(lambda: serve(ring, trained.local_model, trained.update), repeats),
+        "judging 10,000 images": best(lambda: program.judge(model, fleet), repeats),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=30)
+    args = parser.parse_args()
+    cores = os.cpu_count() or 1
+    flops, stream = matrix_rate(args.repeats), bandwidth(min(args.repeats, 10))
+    print(
+        f"machine: {flops / 1e9:.0f} GFLOP/s in a large matrix product, {stream / 1e9:.1f} GB/s a core, {cores} cores"
+    )
+    call, ready, learner = workload.ours()
+    lit = float(np.count_nonzero(simulate.load_dataset("mnist").x_train) / (60_000 * 784))
+    ideals = {}
+    for name, share in (("dense", 1.0), (f"lit pixels only ({lit:.0%})", lit)):
+        training, judging = multiply_adds(share)
+        moved = bytes_moved(share)
+        ideals[name] = (training + judging) / flops
+        print(
+            f"a round, {name}: {(training + judging) / 1e9:.3f} GFLOP and {moved / 1e6:.1f} MB, at best "
+            f"{1e3 * ideals[name]:.2f} ms of arithmetic, {1e3 * moved / stream / cores:.2f} ms of memory"
+        )
+    times = workload.interleaved({"ours": call}, max(3, args.repeats // 5))["ours"]
+    cpu, wall = times.min(axis=0)
+    print(f"ours ({learner}, PAOTA, {ready:.1f} devices a round): {wall:.2f} ms wall, {cpu:.2f} ms of processors, "
+          f"{cpu / cores:.2f} ms were they shared perfectly")  # fmt: skip
+    for name, ideal in ideals.items():
+        by_wall, by_cpu = 1e3 * ideal / wall, 1e3 * ideal * cores / cpu
+        print(f"share of the ideal, {name}: {by_wall:.0%} by wall time, {by_cpu:.0%} by processor time")
+    print("where the time goes, each part compiled on its own (processor ms, wall ms):")
+    pieces = parts(args.repeats)
+    for name, (part_cpu, part_wall) in pieces.items():
+        print(f"  {name:<24} {1e3 * part_cpu:6.2f} {1e3 * part_wall:6.2f}")
+    rest = cpu - 1e3 * sum(p[0] for p in pieces.values())
+    print(f"  {'loop, log, evaluation gate':<24} {max(rest, 0):4.2f}")
+
+
+if __name__ == "__main__":
+    main()
