@@ -39,7 +39,7 @@ def use_compile_cache() -> None:
     """Let JAX keep compiled programs on disk, unless the user has told it where already."""
     import jax
 
-    if jax.config.jax_compilation_cache_dir is not None:
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return
     folder = cache_folder() / "programs"
     if not writable(folder):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -43,8 +43,8 @@ class Rule:
     training: Training
     air: Air
     power: Power
-    faults: Faults = Faults()
-    guards: Guards = Guards()
+    faults: Faults = field(default_factory=Faults)
+    guards: Guards = field(default_factory=Guards)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,8 +186,14 @@ class Program:
             *judged,
             outcome.noise_std,
             jnp.isfinite(new_model).all(),
-            *(column if order is None else column[np.argsort(order)] for column in outcome[1:5]),
+            outcome.weight,
+            outcome.amplitude,
+            outcome.similarity,
+            outcome.transmit_power_w,
         )
+        if order is not None:
+            back = np.argsort(order)
+            log = jax.tree.map(lambda column: column[back] if column.ndim else column, log)
         return State(state.ring.at[(row.round + 1) % depth].set(new_model), server), log
 
     def aggregate(

@@ -150,7 +150,7 @@ class Experiment:
     faults: Faults
     guards: Guards
     contestants: tuple[Contestant, ...]
-    base: Path = field(default=Path("."), compare=False)  # relative paths in the file start here
+    base: Path = field(default=Path(), compare=False)  # relative paths in the file start here
 
     @property
     def model(self) -> Model:
@@ -158,7 +158,7 @@ class Experiment:
         return made
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any], *, base: Path = Path(".")) -> Experiment:
+    def from_dict(cls, table: Mapping[str, Any], *, base: Path = Path()) -> Experiment:
         """From nested tables in the vocabulary of the experiment file; missing keys take the paper's values."""
         known = ["name", "rounds", "duration_s", "seed", "targets", *SECTIONS, "algorithms"]
         for key in table:
@@ -168,7 +168,9 @@ class Experiment:
         top = _settings.parse(_Top, {k: table[k] for k in _TOP_KEYS if k in table}, "experiment")
         if top.rounds is not None and top.duration_s is not None:
             raise UserError("give rounds or duration_s, not both")
-        sections = {name: _settings.parse(section, table.get(name, {}), name) for name, section in SECTIONS.items()}
+        sections: dict[str, Any] = {
+            name: _settings.parse(section, table.get(name, {}), name) for name, section in SECTIONS.items()
+        }
         horizon = Horizon(rounds=100) if top.rounds is None else Horizon(rounds=top.rounds)
         if top.duration_s is not None:
             horizon = Horizon(rounds=None, duration_s=top.duration_s)
@@ -247,7 +249,7 @@ def _contestants(entries: Any, table: Mapping[str, Any]) -> tuple[Contestant, ..
         if not isinstance(label, str) or not label.strip():
             raise UserError(f"{where}.label must be a text, not {label!r}")
         overrides = {key: entry.pop(key) for key in OVERRIDABLE if key in entry}
-        sections = {}
+        sections: dict[str, Any] = {}
         for key in OVERRIDABLE:
             own = overrides.get(key, {})
             if not isinstance(own, Mapping):
@@ -352,7 +354,7 @@ def as_experiment(source: Experiment | Mapping[str, Any] | str | Path | None, ch
     assignments = dict(parse_assignment(text) for text in changes)
     if isinstance(source, Experiment):
         return source.override(assignments) if assignments else source
-    base = Path(".")
+    base = Path()
     if source is None:
         table: Mapping[str, Any] = {}
     elif isinstance(source, Mapping):

@@ -83,7 +83,7 @@ def read_csv(path: Path, types: Mapping[str, type]) -> Columns:
     try:
         with path.open(newline="", encoding="utf-8") as stream:
             header, *rows = list(csv.reader(stream))
-        columns = {}
+        columns: Columns = {}
         for name, cells in zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True):
             kind = types.get(name, float)
             values = [math.nan if kind is float and cell == "" else kind(cell) for cell in cells]

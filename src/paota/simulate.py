@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -119,6 +121,7 @@ def execute(
     """Run a plan. With `checkpoints` it goes on where they end; `stop` is asked after every engine call."""
     started = datetime.now(UTC)
     simulator = Simulator(plan, progress or Silent(), events_a_call, checkpoints, stop)
+    simulator.compile_ahead()
     trajectories = [simulator.trajectory(unit, *parts) for unit, parts in enumerate(plan.units())]
     recorded = min(recorded_devices(timeline) for timeline in plan.timelines.values())
     whole = recorded >= min(int(t.device.max(initial=0)) + 1 for t in plan.timelines.values())
@@ -129,7 +132,10 @@ def execute(
 
 def identity(plan: Plan) -> dict[str, Any]:
     """What must not change between a checkpoint and its resumption, for the bits to be the same."""
+    from .learner import choose
+
     versions = {name: _version(name) for name in ("paota", "jax", "jaxlib")}
+    versions["learner"] = choose(plan.experiment.model, plan.dataset.x_train, plan.dataset.num_classes)[1]
     return {"format": checkpoint.FORMAT, **versions, "seeds": plan.seeds, "experiment": plan.experiment.to_dict()}
 
 
@@ -155,6 +161,33 @@ class Simulator:
         from .learner import choose
 
         return choose(self.plan.experiment.model, self.plan.dataset.x_train, self.plan.dataset.num_classes)
+
+    def compile_ahead(self) -> None:
+        """Compile the programs of all algorithms side by side, which a machine with several cores does sooner."""
+        import jax
+
+        from . import engine
+
+        contestants, seed = self.plan.experiment.contestants, self.plan.seeds[0]
+        if len(contestants) == 1 or jax.device_count() > 1 or (self.checkpoints and self.checkpoints.load(0)):
+            return  # nothing to gain, or processes that must all do the same, or a resumed run that may need few of them
+        fleet = self._fleet(seed, self.learner[0])
+        compiling: dict[int, tuple[str, Future[tuple[Any, float]]]] = {}
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for contestant in contestants:
+                program = self._program(contestant)
+                if id(program) in compiling:
+                    continue
+                numbers = {k: jax.numpy.asarray(v, float) for k, v in settings.floats(_rule(contestant)).items()}
+                state = jax.eval_shape(lambda p=program: p.initial_state(p.initial_model(seed)))
+                timeline = self.plan.timelines[contestant.label, seed]
+                rows, count = engine.rows_of(timeline, 0, program.shape, np.zeros(len(timeline), bool))
+                arguments = (numbers, jax.random.key(seed), fleet, state, rows, np.int32(count))
+                self.progress.compiling(contestant.label)
+                compiling[id(program)] = contestant.label, pool.submit(_timed, program.compile, arguments)
+        for key, (label, future) in compiling.items():
+            self._compiled[key], seconds = future.result()
+            self.progress.compiled(label, seconds)
 
     def trajectory(self, unit: int, contestant: Contestant, seed: int) -> Trajectory:
         import jax
@@ -315,6 +348,11 @@ class Simulator:
                 sample_weight=jnp.asarray(share, float),
             )
         return self._fleets[seed, learner]
+
+
+def _timed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:
+    begin = time.perf_counter()
+    return function(*arguments), time.perf_counter() - begin
 
 
 def _rule(contestant: Contestant) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import jax
 import numpy as np
 from scipy.optimize import brentq
@@ -29,7 +31,7 @@ def noise(seed, r, d, sigma2):
 
 def unpack(w, widths):
     layers, at = [], 0
-    for fan_in, fan_out in zip(widths[:-1], widths[1:], strict=True):
+    for fan_in, fan_out in pairwise(widths):
         bias = w[at : at + fan_out]
         at += fan_out
         layers.append([bias, w[at : at + fan_in * fan_out].reshape(fan_out, fan_in)])

@@ -99,7 +99,9 @@ def test_bad_assignments(text):
         parse_assignment(text)
 
 
-@pytest.mark.parametrize("change", ["name.x.y=3", "algorithms.nobody.payload=update", "algorithms.paota=3", "timing.period_s.x=3"])
+@pytest.mark.parametrize(
+    "change", ["name.x.y=3", "algorithms.nobody.payload=update", "algorithms.paota=3", "timing.period_s.x=3"]
+)
 def test_overrides_that_reach_nothing(change):
     with pytest.raises(UserError):
         as_experiment(read_preset("paper"), [change])

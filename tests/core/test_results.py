@@ -86,8 +86,13 @@ def test_any_name_survives_toml(name):
 def test_atomic_write_leaves_the_old_file(tmp_path):
     target = tmp_path / "x.txt"
     files.write_text(target, "old")
-    with pytest.raises(RuntimeError), files.atomic(target) as stream:
-        stream.write(b"half")
-        raise RuntimeError
+
+    def half_a_write():
+        with files.atomic(target) as stream:
+            stream.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        half_a_write()
     assert target.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]

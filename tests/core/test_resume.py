@@ -129,7 +129,8 @@ def test_differences():
 
 FLAGS = [
     "--set", "rounds=40", "--set", "data.dataset=synthetic", "--set", "data.devices=8", "--set", "data.sizes=[30]",
-    "--set", "timing.period_s=6", "--set", "model.name=softmax", "--set", 'algorithms=[{name="paota"}]', "--seeds", "2", "--quiet", "--checkpoint-every", "0",
+    "--set", "timing.period_s=6", "--set", "model.name=softmax", "--set", 'algorithms=[{name="paota"}]',
+    "--seeds", "2", "--quiet", "--checkpoint-every", "0",
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """A real SuperLink and five real SuperNodes, with TLS and node authentication, train MNIST on loopback.
 
-One SuperNode is killed midway and comes back later, one update is NaN. The period is fitted to the machine: a local
+One SuperNode is killed midway, one update is NaN. The period is fitted to the machine: a local
 training costs a few seconds, most of which Flower and JAX need to start a process, and many times that on a busy one.
 """
 
@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -90,19 +91,18 @@ def test_mnist_with_a_dead_node_and_a_nan_update(app: Path, tmp_path: Path) -> N
 
 
 def follow(run: subprocess.Popen[bytes], federation: LocalFederation) -> list[str]:
-    """The log up to the end of the run; on the way the SuperNode of device 0 dies and is started again."""
+    """The log up to the end of the run; on the way the SuperNode of device 0 dies."""
     lines: list[str] = []
-    latest = time.monotonic() + LIMIT_S
     assert run.stdout is not None
+    watchdog = threading.Timer(LIMIT_S, run.kill)  # then the log ends, whatever hangs
+    watchdog.start()
     for line in run.stdout:
         lines.append(line.decode(errors="replace"))
         if re.search(r"paota round 5 ", lines[-1]):
             federation.kill_node(0)
-        if re.search(r"paota round 9 ", lines[-1]):
-            federation.start_node(0)
         if "the run folder is" in lines[-1] or "ServerApp failed" in lines[-1] or "raised an exception" in lines[-1]:
             break
-        assert time.monotonic() < latest, "".join(lines)
+    watchdog.cancel()
     return lines
 
 

@@ -57,9 +57,9 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
 
 def _fingerprint(source: Path, compiler: str) -> str:
     """Changes with source, compiler, JAX's interface and processor: many machines may share a home folder."""
-    import jaxlib
+    from importlib.metadata import version
 
-    parts = [source.read_text(), compiler, *_version(compiler), jaxlib.__version__, _processor(), *FLAGS]
+    parts = [source.read_text(), compiler, *_version(compiler), version("jaxlib"), _processor(), *FLAGS]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..learner import Trained
+from ..models.base import Model
 from ..models.mlp import Mlp
 from ..models.softmax import Softmax
 from . import build
@@ -80,7 +81,7 @@ def unsuitable(model: Any, x: NDArray[Any], num_classes: int) -> str | None:
         return f"no kernel for {x.dtype} data"
     if jax.default_backend() != "cpu":
         return f"no kernel for {jax.default_backend()}"
-    if jax.config.jax_enable_x64:
+    if jnp.zeros(()).dtype != jnp.float32:
         return "no kernel for float64"
     widths = widths_of(model, x.shape[1:], num_classes)
     if sum(a * b for a, b in itertools.pairwise(widths)) > MAX_PARAMETERS:
@@ -94,7 +95,7 @@ def unsuitable(model: Any, x: NDArray[Any], num_classes: int) -> str | None:
     return None
 
 
-def widths_of(model: Mlp | Softmax, input_shape: tuple[int, ...], num_classes: int) -> tuple[int, ...]:
+def widths_of(model: Model, input_shape: tuple[int, ...], num_classes: int) -> tuple[int, ...]:
     hidden = model.hidden if isinstance(model, Mlp) else ()
     return (math.prod(input_shape), *hidden, num_classes)
 

@@ -19,6 +19,8 @@ class Model(Protocol):
 
     def apply(self, params: Params, x: jax.Array) -> jax.Array: ...
 
+    def __hash__(self) -> int: ...  # two models that compute the same share one compiled program
+
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ class Mlp:
     def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Params:
         widths = (math.prod(input_shape), *self.hidden, num_classes)
         layers = []
-        for i, (fan_in, fan_out) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+        for i, (fan_in, fan_out) in enumerate(pairwise(widths)):
             # [out, in]: the long axis last is what CPU kernels like when many small networks train side by side.
             weight = he_normal(jax.random.fold_in(key, i), (fan_out, fan_in), fan_in)
             layers.append({"bias": jnp.zeros(fan_out), "weight": weight})

@@ -29,18 +29,19 @@ class Display:
         self._task: Any = None
 
     def __enter__(self) -> Display:
-        self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._task is not None:
+            self._bar.stop()
 
     def begin(self, todo: list[Cell], found: int) -> None:
         self._work = {cell.name: cell.work for cell in todo}
         self._started = time.perf_counter()
         self._task = self._bar.add_task("reproducing", total=sum(self._work.values()), note="")
+        self._bar.start()
         if found:
             self.console.print(f"{found} cells are there already, {len(todo)} to compute")
 

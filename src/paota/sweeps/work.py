@@ -107,9 +107,10 @@ class _Worker:
 def in_processes(jobs: Sequence[Job], workers: int) -> Iterator[News]:
     """Each worker gets one job at a time. One that dies costs its job, and is replaced."""
     context = multiprocessing.get_context("spawn")  # a forked JAX hangs
+    workers = min(workers, len(jobs))
     threads = max(1, (os.cpu_count() or 1) // workers)
     waiting = list(reversed(jobs))
-    crew = [_hire(context, threads) for _ in range(min(workers, len(jobs)))]
+    crew = [_hire(context, threads) for _ in range(workers)]
     try:
         for worker in crew:
             _give(worker, waiting.pop())
