@@ -1,18 +1,17 @@
 """Run this app on one machine: a SuperLink and one SuperNode a device, with TLS and node authentication, on loopback.
 
-    python run_local.py [--insecure] [--out DIR] [--run-config 'key=value ...']
+    python run_local.py [--insecure] [--out DIR] [--run-config KEY=VALUE ...]
 
 Everything it starts is stopped at the end, also after Ctrl-C. Keys and logs are in a temporary folder, which it names.
 """
 
 import argparse
-import shlex
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 
 import paota
+from paota.experiment import parse_assignment
 from paota.flower.launch import run_here
 
 HERE = Path(__file__).parent
@@ -22,10 +21,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--insecure", action="store_true", help="no TLS and no node keys")
     parser.add_argument("--out", default="runs/deployment", help="the run folder")
-    parser.add_argument("--run-config", default="", help="changes of [tool.flwr.app.config], as for flwr run")
+    parser.add_argument(
+        "--run-config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting of [tool.flwr.app.config]",
+    )
     args = parser.parse_args()
 
-    changes = tomllib.loads("\n".join(shlex.split(args.run_config, posix=False)))
+    changes = dict(parse_assignment(text) for text in args.run_config)
     devices = paota.Experiment.from_file(HERE / "experiment.toml").data.devices
     work = Path(tempfile.mkdtemp(prefix="paota-federation-"))
     print(f"keys and logs: {work}")

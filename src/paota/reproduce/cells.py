@@ -11,7 +11,7 @@ from typing import Any
 
 from ..experiment import Experiment
 
-RUNS, OPTIMUM, BOUND = "runs", "optimum", "bound"
+RUNS, OPTIMUM, CROSSED, BOUND = "runs", "optimum", "crossed", "bound"
 FORMAT = 1  # of the stored cells; a new one makes old cells run again
 
 

@@ -54,8 +54,8 @@ class Display:
         self._finished += self._work[cell.name]
         self._refresh()
 
-    def note(self, text: str) -> None:
-        self.console.print(escape(text))
+    def note_only(self, name: str, rounds: int) -> None:
+        """For work that is not part of the bar."""
 
     def _refresh(self) -> None:
         names = ", ".join(sorted(self._under_way)[:3])

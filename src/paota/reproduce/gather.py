@@ -18,7 +18,7 @@ METHOD_LABELS = tuple(str(m.get("label", m["name"])) for m in METHODS)
 def gather(cells: Cells, scale: Scale) -> Evidence:
     targets = scale.base.get("targets", (0.5, 0.6, 0.7, 0.8))
     quiet, loud = setting_of(cells["quiet"]), setting_of(cells["loud"])
-    searched = np.array([cells[f"optimum-{seed}"].facts["value"] for seed in range(scale.seeds)])
+    searched = np.min(cells["optimum-crossed"].arrays["values"], axis=1)
     return Evidence(
         quiet=quiet,
         loud=loud,
@@ -30,7 +30,7 @@ def gather(cells: Cells, scale: Scale) -> Evidence:
 
 
 def lowest_seen(searched: Floats, runs: Sequence[Curves]) -> Floats:
-    """F(w*) of each seed: what the search found, unless some run went lower still."""
+    """F(w*) of each seed: the best that any search found, unless some run went lower still."""
     lowest: Floats = np.minimum.reduce([searched, *(np.nanmin(curves.objective, axis=1) for curves in runs)])
     return lowest
 

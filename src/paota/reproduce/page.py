@@ -80,7 +80,8 @@ COLUMNS = {
     },
     "optimum": {
         "seed": "seed",
-        "value": "F(w*)",
+        "best": "F(w*): the best of all searches",
+        "value": "found by its own search",
         "gradient_norm": "gradient left",
         "last_gain": "gain of the last stretch",
     },

@@ -54,6 +54,9 @@ def reproduce(
     display.begin(todo, len(cells) - len(todo))
     count = workers or min(os.cpu_count() or 1, MOST_WORKERS)
     work.compute_all(todo, out / "cells", workers=count, tell=display.tell, done=display.done)
+    crossed = catalogue.crossed_cell(scale)  # of finished cells: it comes after them
+    work.compute(crossed, out / "cells", display.note_only)
+    cells.append(crossed)
     return write(out, scale, _load(cells, out / "cells"))
 
 

@@ -154,9 +154,10 @@ def ablation_rows(cells: Cells) -> Iterable[Row]:
 
 
 def optimum_rows(cells: Cells, scale: Scale) -> Iterable[Row]:
+    best = np.min(cells["optimum-crossed"].arrays["values"], axis=1)
     for seed in range(scale.seeds):
         facts = cells[f"optimum-{seed}"].facts
-        yield {key: facts[key] for key in ("seed", "value", "gradient_norm", "last_gain")}
+        yield {"best": best[seed]} | {key: facts[key] for key in ("seed", "value", "gradient_norm", "last_gain")}
 
 
 def power_rows(cells: Cells) -> Iterable[Row]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..results import Trajectory
 from . import store
-from .cells import BOUND, OPTIMUM, Cell
+from .cells import BOUND, CROSSED, OPTIMUM, Cell
 
 Tell = Callable[[str, int], None]  # (cell, rounds done so far)
 _queue: Any = None
@@ -25,6 +25,8 @@ def compute(cell: Cell, folder: Path, tell: Tell) -> float:
         return 0.0
     if cell.kind == OPTIMUM:
         _optimum(cell, folder)
+    elif cell.kind == CROSSED:
+        _crossed(cell, folder)
     elif cell.kind == BOUND:
         _bound(cell, folder)
     else:
@@ -101,6 +103,23 @@ def _optimum(cell: Cell, folder: Path) -> None:
     found = minimise(landscape, seed=experiment.seed, **cell.options)
     facts = {"value": found.value, "gradient_norm": found.gradient_norm, "last_gain": found.last_gain}
     store.keep(folder, cell, {"model": found.model}, {**facts, "seed": experiment.seed})
+
+
+def _crossed(cell: Cell, folder: Path) -> None:
+    """F of seed i at the best model of seed j, [seeds, seeds]; needs the cells of all seeds to be there."""
+    import numpy as np
+
+    from .. import files, simulate
+    from ..theory.landscape import Landscape
+
+    experiment = cell.experiment
+    plan = simulate.plan(experiment, seeds=cell.seeds)
+    models = [files.read_npz(folder / f"optimum-{seed}.npz")["model"] for seed in range(cell.seeds)]
+    values = []
+    for seed in range(cell.seeds):
+        landscape = Landscape(plan.dataset, plan.shards[experiment.seed + seed], experiment.model)
+        values.append([landscape.value_and_gradient(model)[0] for model in models])
+    store.keep(folder, cell, {"values": np.array(values)}, {})
 
 
 def _bound(cell: Cell, folder: Path) -> None:
