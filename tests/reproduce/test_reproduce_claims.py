@@ -164,9 +164,14 @@ def test_robustness_is_a_difference_of_losses():
     same = evidence().quiet
     nobody_hurt = evidence(loud=same)
     assert verdict_of("robust", nobody_hurt).status == FAILED
+    hardly = evidence(
+        loud={**same, "cotaf": curves(ends=0.835, half_life=14, round_s=15)}
+    )  # surely worse, by half a point
+    assert verdict_of("robust", hardly).estimate.low > 0
+    assert verdict_of("robust", hardly).status == FAILED
     louder = evidence(loud=same, noise={"paota-paper": sweep(-30), "cotaf": sweep(-70)})
     verdict = verdict_of("robust", louder)
-    assert (verdict.status, verdict.change) == (CHANGED, "noise far louder than -74 dBm/Hz")
+    assert (verdict.status, verdict.change) == (CHANGED, "noise far louder than -74 dBm/Hz, PAOTA not held to its 15 W")
     assert verdict.changed_estimate.value > 20
     reverse = evidence(loud=same, noise={"paota-paper": sweep(-70), "cotaf": sweep(-30)})
     assert verdict_of("robust", reverse).status == FAILED

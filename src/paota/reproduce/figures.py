@@ -32,7 +32,7 @@ def draw_all(cells: Cells, evidence: Evidence, scale: Scale, folder: Path) -> li
     }
     if evidence.noise:
         made["noise"] = lambda: noise(evidence)
-    if "omega" in cells:
+    if {"omega", "beta", "beta-update"} <= set(cells):
         made |= {"ablations": lambda: ablations(cells), "eta": lambda: eta(cells)}
     if any(name.startswith("bound-") for name in cells):
         made["bound"] = lambda: bound(cells)
