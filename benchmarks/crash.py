@@ -1,6 +1,6 @@
 """Kill a run with SIGKILL again and again, resume it, and compare bytes with a run that was left alone.
 
-    python benchmarks/crash.py --kills 100
+python benchmarks/crash.py --kills 100
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ def main() -> int:
     crash = load_test_module()
     with tempfile.TemporaryDirectory() as folder:
         whole, killed = Path(folder, "whole"), Path(folder, "killed")
-        crash.complete(*crash.FLAGS, "--out", str(whole), cwd=folder)
-        hits = crash.kill_until_done(killed, args.kills, args.seed)
+        rounds = 400 * args.kills
+        crash.complete(*crash.flags(rounds), "--out", str(whole), cwd=folder)
+        hits = crash.kill_until_done(killed, rounds, args.kills, args.seed)
         crash.assert_same_results(whole, killed)
     print(f"{hits} kills, and every result is byte-equal to the uninterrupted run's")
     return 0

@@ -52,7 +52,13 @@ class Checkpoints:
         self.folder.mkdir(exist_ok=True)
         arrays = {f"state.{i}": np.asarray(leaf) for i, leaf in enumerate(saved.state)}
         arrays |= {f"log.{name}": column for name, column in saved.log.items()}
-        header = {"unit": unit, "done": saved.done, "compute_s": saved.compute_s, "digest": digest(arrays), **self.identity}
+        header = {
+            "unit": unit,
+            "done": saved.done,
+            "compute_s": saved.compute_s,
+            "digest": digest(arrays),
+            **self.identity,
+        }
         arrays["header"] = np.frombuffer(json.dumps(files.jsonable(header)).encode(), np.uint8)
         files.write_npz(self.folder / f"{unit}.npz", arrays)
         self._last = time.monotonic()
@@ -71,7 +77,9 @@ class Checkpoints:
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise UserError(f"'{file}' is not a checkpoint that paota wrote ({error})") from None
         if said != digest(arrays):
-            raise UserError(f"'{file}' is damaged: its content does not match its checksum; remove it to redo that part")
+            raise UserError(
+                f"'{file}' is damaged: its content does not match its checksum; remove it to redo that part"
+            )
         for name, now, then in differences(files.jsonable(self.identity), header):
             raise UserError(f"'{file}' belongs to another run: {name} was {then} and is {now}")
         state = [arrays[f"state.{i}"] for i in range(sum(name.startswith("state.") for name in arrays))]

@@ -177,13 +177,15 @@ class Program:
 
         outcome, batch_loss = self._with_trained(rule.training, seed, fleet, state.ring, row, serve)
         new_model, server = outcome.model, outcome.state
-        judged = jax.lax.cond(
+        accuracy, test_loss, train_loss = jax.lax.cond(
             row.evaluate, lambda: self._evaluate(new_model, fleet), lambda: (jnp.full((), jnp.nan),) * 3
         )
         if self.shape.train_loss == "batches":
-            judged = (*judged[:2], jnp.where(row.ready, batch_loss, 0).sum() / row.ready.sum())
+            train_loss = jnp.where(row.ready, batch_loss, 0).sum() / row.ready.sum()
         log = Log(
-            *judged,
+            accuracy,
+            test_loss,
+            train_loss,
             outcome.noise_std,
             jnp.isfinite(new_model).all(),
             outcome.weight,

@@ -235,7 +235,9 @@ def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
 
 def _contestants(entries: Any, table: Mapping[str, Any]) -> tuple[Contestant, ...]:
     if not isinstance(entries, list | tuple) or not entries:
-        raise UserError("algorithms must be a list of tables with at least one entry, e.g. [[algorithms]] name = 'paota'")
+        raise UserError(
+            "algorithms must be a list of tables with at least one entry, e.g. [[algorithms]] name = 'paota'"
+        )
     made = []
     for i, entry in enumerate(entries):
         where = f"algorithms[{i}]"
@@ -349,7 +351,9 @@ def read_preset(name: str) -> dict[str, Any]:
     return read_toml(PRESETS / f"{name}.toml")
 
 
-def as_experiment(source: Experiment | Mapping[str, Any] | str | Path | None, changes: Iterable[str] = ()) -> Experiment:
+def as_experiment(
+    source: Experiment | Mapping[str, Any] | str | Path | None, changes: Iterable[str] = ()
+) -> Experiment:
     """Whatever a user may hand over: nothing (the paper), a table, a file; plus `section.key=value` assignments."""
     assignments = dict(parse_assignment(text) for text in changes)
     if isinstance(source, Experiment):

@@ -120,8 +120,12 @@ def summarise(result: Result) -> dict[str, Any]:
             "final_accuracy": _spread([accuracy_at(t.metrics, math.inf, "time_s") for t in runs]),
             "accuracy_at_equal_rounds": _spread([accuracy_at(t.metrics, equal_rounds, "round") for t in runs]),
             "accuracy_at_equal_time": _spread([accuracy_at(t.metrics, equal_time_s, "time_s") for t in runs]),
-            "rounds_to": {f"{a:g}": _reach([first_reach(t.metrics, a, "round") for t in runs]) for a in _targets(result)},
-            "seconds_to": {f"{a:g}": _reach([first_reach(t.metrics, a, "time_s") for t in runs]) for a in _targets(result)},
+            "rounds_to": {
+                f"{a:g}": _reach([first_reach(t.metrics, a, "round") for t in runs]) for a in _targets(result)
+            },
+            "seconds_to": {
+                f"{a:g}": _reach([first_reach(t.metrics, a, "time_s") for t in runs]) for a in _targets(result)
+            },
             "rounds_per_second": rounds / max(sum(t.compute_s for t in runs), 1e-9),
             "diverged": [{"seed": t.seed, "round": t.diverged_round} for t in runs if t.diverged_round is not None],
         }
@@ -167,5 +171,6 @@ def _stack(trajectories: Sequence[Trajectory], table: str) -> Columns:
         parts.append({**constant, "seed": np.full(length, t.seed), **columns})
     names_of_all = dict.fromkeys(name for part in parts for name in part)
     return {  # a column that only some trajectories have, such as `lost`, is NaN for the others
-        name: np.concatenate([part.get(name, np.full(len(part["seed"]), np.nan)) for part in parts]) for name in names_of_all
+        name: np.concatenate([part.get(name, np.full(len(part["seed"]), np.nan)) for part in parts])
+        for name in names_of_all
     }

@@ -7,9 +7,9 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,17 +20,16 @@ from numpy.typing import NDArray
 
 from . import checkpoint, settings
 from .checkpoint import Checkpoints, Saved
-from .data import Dataset, Shards, load_dataset
 from .errors import Interrupted, UserError
 from .experiment import Contestant, Experiment, as_experiment
-from .faults.timing import FaultyLatencies, suffer
-from .files import Columns
+from .planning import Plan, plan, uploads_of
+from .records import device_records_of, metrics_of, recorded_devices, spending_of
 from .results import Result, Trajectory
-from .rng import Purpose, host_rng
-from .timing import Latencies, Timeline
+from .timing import Timeline
+
+__all__ = ["Plan", "Progress", "Silent", "Simulator", "environment", "execute", "identity", "plan", "run"]
 
 EVENTS_A_CALL = 10
-MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: some 200 MB
 
 
 class Progress(Protocol):
@@ -49,23 +48,6 @@ class Silent:
     def finished(self, trajectory: Trajectory) -> None: ...
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The weight-independent half of an experiment: who holds what, and who takes part when."""
-
-    experiment: Experiment
-    dataset: Dataset
-    seeds: tuple[int, ...]
-    shards: Mapping[int, Shards]  # by seed
-    timelines: Mapping[tuple[str, int], Timeline]  # by (label, seed)
-    judged_every: Mapping[str, int]  # events between evaluations, by label
-
-    def units(self) -> Iterator[tuple[Contestant, int]]:
-        for contestant in self.experiment.contestants:
-            for seed in self.seeds:
-                yield contestant, seed
-
-
 def run(
     experiment: Experiment | Mapping[str, Any] | str | Path | None = None,
     *,
@@ -75,39 +57,6 @@ def run(
 ) -> Result:
     """Run an experiment (an `Experiment`, a table, a TOML file; nothing means the paper) with `seeds` repetitions."""
     return execute(plan(as_experiment(experiment), seeds=seeds), progress=progress, events_a_call=events_a_call)
-
-
-def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
-    """Everything that can be known, and refused, before the first computation."""
-    from .air.digital import WithUpload
-    from .algorithms import World
-
-    if seeds < 1:
-        raise UserError(f"seeds must be at least 1, not {seeds}")
-    if None in (getattr(experiment.model, "init", None), getattr(experiment.model, "apply", None)):
-        raise UserError("model.name 'functions' stands for a pair (init, apply) that was given in Python; name another model")
-    dataset = load_dataset(experiment.data.dataset, base=experiment.base)
-    data = experiment.data
-    shards, timelines, judged_every = {}, {}, {}
-    numbers = tuple(range(experiment.seed, experiment.seed + seeds))
-    for seed in numbers:
-        rng = host_rng(seed, Purpose.PARTITION)
-        shards[seed] = data.partition(dataset.y_train, devices=data.devices, rng=rng)
-        for contestant in experiment.contestants:
-            latencies = Latencies(contestant.timing.latency, devices=data.devices, seed=seed)
-            if contestant.faults.in_timeline:
-                latencies = FaultyLatencies(latencies, contestant.faults)
-            world = World(latencies, contestant.timing.period_s, experiment.horizon)
-            if (uploads := _uploads(experiment, contestant, dataset, seed)) is not None:
-                world = replace(world, latencies=WithUpload(latencies, uploads), computing=latencies)
-            timeline = contestant.algorithm.timeline(world)
-            if not len(timeline):
-                raise UserError(f"'{contestant.label}' makes no aggregation before the end: raise rounds or duration_s")
-            timelines[contestant.label, seed] = timeline = suffer(timeline, latencies, contestant.guards)
-            # One arrival an event would be judged far too often: keep about as many device updates between two looks.
-            events = world.match_participants() / max(timeline.ready.mean(), 1e-9)
-            judged_every[contestant.label] = experiment.evaluation.every * max(1, round(events))
-    return Plan(experiment, dataset, numbers, shards, timelines, judged_every)
 
 
 def execute(
@@ -236,13 +185,14 @@ class Simulator:
         diverged: int | None, compute_s: float,
     ) -> Trajectory:  # fmt: skip
         """The tables of what has happened; a deployment (`paota.flower`) makes its own with it."""
-        spent = self._spent(contestant, seed, timeline, log, len(model))
+        uploads = uploads_of(self.plan.experiment, contestant, self.plan.dataset, seed)
+        spent = spending_of(contestant, timeline, log, len(model), uploads)
         return Trajectory(
             label=contestant.label,
             algorithm=contestant.algorithm_name,
             seed=seed,
-            metrics=_metrics(timeline, log, initial, contestant, spent),
-            devices=_device_records(timeline, log, spent),
+            metrics=metrics_of(timeline, log, initial, contestant, spent),
+            devices=device_records_of(timeline, log, spent),
             model=model,
             diverged_round=diverged,
             compute_s=compute_s,
@@ -261,7 +211,8 @@ class Simulator:
         if [np.shape(leaf) for leaf in leaves] != [leaf.shape for leaf in saved.state]:
             raise UserError(f"checkpoint {unit} holds a state of another shape: it belongs to another run")
         restored = [jax.numpy.asarray(leaf) for leaf in saved.state]
-        return jax.tree.unflatten(structure, restored), [Log(**saved.log)], saved.done, saved.compute_s
+        log = Log(**saved.log)  # type: ignore[arg-type]  # on the host a log holds NumPy arrays
+        return jax.tree.unflatten(structure, restored), [log], saved.done, saved.compute_s
 
     def _save(self, unit: int, state: Any, logs: list[Any], done: int, compute_s: float) -> None:
         import jax
@@ -270,20 +221,6 @@ class Simulator:
         logs[:] = [jax.tree.map(lambda *parts: np.concatenate(parts), *logs)]
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
         self.checkpoints.save(unit, Saved(leaves, logs[0]._asdict(), done, compute_s))
-
-    def _spent(self, contestant: Contestant, seed: int, timeline: Timeline, log: Any, num_parameters: int) -> Columns:
-        """Joules and seconds on the air of every device in every event."""
-        from .air.spending import device_spending
-
-        mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
-        return device_spending(
-            timeline,
-            log.transmit_power_w[mask],
-            num_parameters=num_parameters,
-            air=contestant.air,
-            compute_power_w=contestant.power.compute_power_w,
-            uploads=_uploads(self.plan.experiment, contestant, self.plan.dataset, seed),
-        )
 
     def _program(self, contestant: Contestant) -> Any:
         """Sized for the largest event and the greatest staleness over all seeds, so that it is compiled once."""
@@ -338,10 +275,11 @@ class Simulator:
             if not self._fleets:
                 x = dataset.x_train, dataset.x_test
                 x_train, x_test = x if learner is None else map(learner.encode, x)
-                self._samples = jax.tree.map(jnp.asarray, (x_train, dataset.y_train, x_test, dataset.y_test))
+                samples = {"x_train": x_train, "y_train": dataset.y_train, "x_test": x_test, "y_test": dataset.y_test}
+                self._samples: dict[str, Any] = jax.tree.map(jnp.asarray, samples)
             self._fleets.clear()  # one seed at a time: memory does not grow with the number of seeds
             self._fleets[seed, learner] = engine.Fleet(
-                *self._samples,
+                **self._samples,
                 shard_indices=jnp.asarray(np.pad(shards.indices, (0, longest - len(shards.indices)))),
                 shard_offsets=jnp.asarray(shards.offsets[:-1].astype(np.int32)),
                 shard_sizes=jnp.asarray(shards.sizes.astype(np.int32)),
@@ -391,95 +329,6 @@ def _up_to_divergence(log: Any) -> Any:
 def _last_known(values: NDArray[Any]) -> float:
     known = values[~np.isnan(values)]
     return float(known[-1]) if len(known) else math.nan
-
-
-def _uploads(experiment: Experiment, contestant: Contestant, dataset: Dataset, seed: int) -> Any:
-    from .air.digital import uploads_for
-
-    return uploads_for(
-        contestant, model=experiment.model, dataset=dataset, devices=experiment.data.devices, seed=seed
-    )
-
-
-def _metrics(timeline: Timeline, log: Any, initial: list[float], contestant: Contestant, spent: Columns) -> Columns:
-    """One row a version: row 0 is the initial model, row r the model after r aggregations."""
-    from .air.spending import event_spending
-
-    max_power_w = contestant.power.max_power_w
-    events = len(log.finite)
-    ready = timeline.ready[:events]
-    mask = np.arange(log.weight.shape[1]) < ready[:, None]
-    staleness = np.zeros(mask.shape)
-    staleness[mask] = timeline.staleness[: ready.sum()]
-    over = np.where(np.isnan(log.transmit_power_w), np.nan, log.transmit_power_w > max_power_w * (1 + 1e-5))
-
-    def column(first: float, rest: NDArray[Any]) -> NDArray[Any]:
-        return np.concatenate([[first], np.asarray(rest, dtype=float)])
-
-    return {
-        "round": np.arange(events + 1),
-        "time_s": column(0.0, timeline.time_s[:events]),
-        "ready": np.concatenate([[0], ready]),
-        **_mishaps(timeline, log.weight == 0, mask),
-        "test_accuracy": column(initial[0], log.test_accuracy),
-        "test_loss": column(initial[1], log.test_loss),
-        "train_loss": column(initial[2], log.train_loss),
-        "staleness_mean": column(math.nan, _over_ready(staleness, mask, "mean")),
-        "staleness_max": column(math.nan, _over_ready(staleness, mask, "max")),
-        "power_sum": column(math.nan, _over_ready(log.amplitude, mask, "sum")),
-        "weight_square_sum": column(math.nan, _over_ready(log.weight.astype(float) ** 2, mask, "sum")),
-        "noise_std": column(math.nan, log.noise_std),
-        "transmit_w_mean": column(math.nan, _over_ready(log.transmit_power_w, mask, "mean")),
-        "transmit_w_max": column(math.nan, _over_ready(log.transmit_power_w, mask, "max")),
-        "over_budget": column(math.nan, _over_ready(over, mask, "mean")),
-        **event_spending(timeline, spent, events, shared=contestant.algorithm.over_the_air),
-    }
-
-
-def _mishaps(timeline: Timeline, silent: NDArray[np.bool_], mask: NDArray[np.bool_]) -> Columns:
-    """`lost`: updates that faults took or that were too stale to be sent; `silent`: devices ready that sent nothing."""
-    lost = np.zeros(len(mask), int) if timeline.lost is None else timeline.lost[: len(mask)]
-    counts = {"lost": lost, "silent": (silent & mask).sum(axis=1)}
-    return {name: np.concatenate([[0], count]) for name, count in counts.items() if count.any()}
-
-
-def _over_ready(values: NDArray[Any], mask: NDArray[np.bool_], how: str) -> NDArray[Any]:
-    """Sum, mean or maximum over the devices of each event; NaN where nobody was ready."""
-    count = mask.sum(axis=1)
-    kept = np.where(mask, values, -np.inf if how == "max" else 0.0)
-    total = kept.max(axis=1) if how == "max" else kept.sum(axis=1)
-    total = total / np.maximum(count, 1) if how == "mean" else total
-    return np.where(count > 0, total, np.nan)
-
-
-def _device_records(timeline: Timeline, log: Any, spent: Columns) -> Columns:
-    """One row for every device in every event; of a very large fleet, only for its first devices."""
-    events = len(log.finite)
-    ready = timeline.ready[:events]
-    n = int(ready.sum())
-    mask = np.arange(log.weight.shape[1]) < ready[:, None]
-    kept: Any = slice(None) if n <= MAX_RECORDS else timeline.device[:n] < recorded_devices(timeline)
-    event = timeline.event[:n][kept]
-    return {
-        "round": event + 1,
-        "device": timeline.device[:n][kept],
-        "version": timeline.version[:n][kept],
-        "staleness": event - timeline.version[:n][kept],
-        "start_s": timeline.start_s[:n][kept],
-        "finish_s": timeline.finish_s[:n][kept],
-        "time_s": timeline.time_s[event],
-        "power": log.amplitude[mask][kept],
-        "weight": log.weight[mask][kept],
-        "similarity": log.similarity[mask][kept],
-        "transmit_w": log.transmit_power_w[mask][kept],
-        **{name: spent[name][kept] for name in ("energy_j", "airtime_s", "compute_j")},
-    }
-
-
-def recorded_devices(timeline: Timeline) -> int:
-    """How many devices' rows a trajectory keeps, so that there are about MAX_RECORDS of them at most."""
-    devices = int(timeline.device.max(initial=0)) + 1
-    return devices if len(timeline.device) <= MAX_RECORDS else max(1, devices * MAX_RECORDS // len(timeline.device))
 
 
 def environment(started: datetime) -> dict[str, Any]:

@@ -68,7 +68,9 @@ def solve_power(lo, hi, c):
     return np.clip(tau, lo, hi)
 
 
-def paota(seed, w0, data, shards, latency, widths, *, rounds, period_s, M, B, eta, omega, p_max, sigma2, L, eps2, payload):
+def paota(
+    seed, w0, data, shards, latency, widths, *, rounds, period_s, M, B, eta, omega, p_max, sigma2, L, eps2, payload
+):
     K = len(shards)
     w = [w0]
     version, number = [0] * K, [0] * K
@@ -82,7 +84,9 @@ def paota(seed, w0, data, shards, latency, widths, *, rounds, period_s, M, B, et
                 wk = w[version[k]].copy()
                 for index in batches(seed, k, number[k], M, B, len(shards[k])):
                     samples = shards[k][index]
-                    wk -= eta * gradient(wk, data.x_train[samples].reshape(B, -1) / 255.0, data.y_train[samples], widths)
+                    wk -= eta * gradient(
+                        wk, data.x_train[samples].reshape(B, -1) / 255.0, data.y_train[samples], widths
+                    )
                 step = w[r] - w[max(r - 1, 0)]
                 dw = wk - w[version[k]]
                 length = np.linalg.norm(dw) * np.linalg.norm(step)

@@ -159,9 +159,7 @@ def test_users_own_model():
 def test_very_stale_updates_find_their_version():
     """One device is 30 periods late: the ring buffer is as deep as the timeline needs."""
     seconds = [3.0] * 7 + [4.0 * 30.5]
-    table = small(
-        rounds=70, timing={"latency": "per-device", "seconds": seconds, "period_s": 4.0}
-    )
+    table = small(rounds=70, timing={"latency": "per-device", "seconds": seconds, "period_s": 4.0})
     result = simulate.run(table)
     metrics = result.trajectories[0].metrics
     assert np.nanmax(metrics["staleness_max"]) == 30

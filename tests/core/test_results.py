@@ -75,7 +75,9 @@ def test_a_column_of_only_some(result):
     assert lost[4:8].tolist() == [0, 1, 0, 2]
 
 
-@pytest.mark.parametrize("name", ["plain", 'quo"te', "back\\slash", "new\nline", "🚀", "\x7f\x00", "</script>", "\ud800"])
+@pytest.mark.parametrize(
+    "name", ["plain", 'quo"te', "back\\slash", "new\nline", "🚀", "\x7f\x00", "</script>", "\ud800"]
+)
 def test_any_name_survives_toml(name):
     text = files.to_toml({"name": name, "table": {name: 1.5}, "list": [{"x": [1, 2]}, {"x": [True]}]})
     back = tomllib.loads(text)

@@ -31,7 +31,10 @@ def plan():
 
 
 def outcome(result):
-    return [(t.label, t.seed, t.model.tobytes(), {k: v.tobytes() for k, v in t.metrics.items()}) for t in result.trajectories]
+    return [
+        (t.label, t.seed, t.model.tobytes(), {k: v.tobytes() for k, v in t.metrics.items()})
+        for t in result.trajectories
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -127,11 +130,13 @@ def test_differences():
     assert list(differences({"a": 1}, {"a": 1, "b": 2})) == [("b", "absent", 2)]
 
 
-FLAGS = [
-    "--set", "rounds=40", "--set", "data.dataset=synthetic", "--set", "data.devices=8", "--set", "data.sizes=[30]",
-    "--set", "timing.period_s=6", "--set", "model.name=softmax", "--set", 'algorithms=[{name="paota"}]',
-    "--seeds", "2", "--quiet", "--checkpoint-every", "0",
-]  # fmt: skip
+def flags(rounds: int) -> list[str]:
+    settings = [
+        f"rounds={rounds}", "data.dataset=synthetic", "data.devices=8", "data.sizes=[30]", "timing.period_s=6",
+        "model.name=softmax", 'algorithms=[{name="paota"}]', "evaluation.every=50",
+    ]  # fmt: skip
+    changes = [word for setting in settings for word in ("--set", setting)]
+    return [*changes, "--seeds", "2", "--quiet", "--checkpoint-every", "0"]
 
 
 def start(*arguments, cwd):
@@ -147,7 +152,7 @@ def complete(*arguments, cwd):
     assert process.returncode == 0, output
 
 
-def kill_until_done(folder: Path, kills: int, seed: int) -> int:
+def kill_until_done(folder: Path, rounds: int, kills: int, seed: int) -> int:
     """Kill with SIGKILL at random moments, resume, and so on; returns how many kills hit a running process.
 
     Each strike waits for the next checkpoint, so that there is progress between two of them, and then for a random
@@ -157,14 +162,18 @@ def kill_until_done(folder: Path, kills: int, seed: int) -> int:
     hits = 0
     while True:
         resume = (folder / "unfinished.json").exists() or (folder / "run.json").exists()
-        arguments = ["--resume", str(folder), "--quiet", "--checkpoint-every", "0"] if resume else [*FLAGS, "--out", str(folder)]
+        arguments = (
+            ["--resume", str(folder), "--quiet", "--checkpoint-every", "0"]
+            if resume
+            else [*flags(rounds), "--out", str(folder)]
+        )
         process = start(*arguments, cwd=folder.parent)
         if hits < kills:
             deadline = time.monotonic() + 120
             before = _stamp(folder)
             while process.poll() is None and _stamp(folder) == before and time.monotonic() < deadline:
                 time.sleep(0.001)
-            time.sleep(rng.random() ** 3 * 0.5)
+            time.sleep(rng.random() ** 3 * 0.3)
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 hits += 1
@@ -191,13 +200,14 @@ def assert_same_results(one: Path, other: Path) -> None:
 
 @pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path, kills):
-    complete(*FLAGS, "--out", "whole", cwd=tmp_path)
-    assert kill_until_done(tmp_path / "killed", kills, seed=kills) == kills
+    rounds = 400 * kills  # long enough to be struck so often
+    complete(*flags(rounds), "--out", "whole", cwd=tmp_path)
+    assert kill_until_done(tmp_path / "killed", rounds, kills, seed=kills) == kills
     assert_same_results(tmp_path / "whole", tmp_path / "killed")
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
-    process = start(*FLAGS, "--out", "mine", cwd=tmp_path)
+    process = start(*flags(400), "--out", "mine", cwd=tmp_path)
     while not (tmp_path / "mine" / "checkpoints").exists() and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -234,7 +244,11 @@ def test_a_full_disk_is_a_sentence_and_earlier_results_stay(tmp_path):
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); from paota.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, "run", *FLAGS, "--out", "mine"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, "run", *flags(400), "--out", "mine"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2, done.stderr
     assert "cannot write" in done.stderr
@@ -244,5 +258,5 @@ def test_a_full_disk_is_a_sentence_and_earlier_results_stay(tmp_path):
 
 def test_output_that_cannot_be_made(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    assert main(["run", *FLAGS, "--out", str(tmp_path / "file" / "inside")]) == 2
+    assert main(["run", *flags(400), "--out", str(tmp_path / "file" / "inside")]) == 2
     assert "cannot" in capsys.readouterr().err

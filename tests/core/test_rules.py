@@ -55,9 +55,7 @@ def test_paota_equalises_inside_its_boxes(payload):
     With no noise the optimum levels p at tau = (15^2 + 7.5^2) / (15 + 7.5) = 12.5: p = (15, 12.5, 7.5).
     """
     updates = [[0.0, 1.0], [0.0, 2.0], [0.0, -1.0]]
-    outcome = Paota(payload=payload).aggregate(
-        event(updates, staleness=[0, 1, 3]), quiet([1 + 1j, 0.5, -1j]), Power()
-    )
+    outcome = Paota(payload=payload).aggregate(event(updates, staleness=[0, 1, 3]), quiet([1 + 1j, 0.5, -1j]), Power())
     np.testing.assert_allclose(outcome.amplitude, [15, 12.5, 7.5], rtol=1e-6)
     np.testing.assert_allclose(outcome.weight, np.array([15, 12.5, 7.5]) / 35, rtol=1e-6)
     step = (15 * 1 + 12.5 * 2 - 7.5 * 1) / 35
@@ -115,7 +113,9 @@ def test_cotaf_leaves_deep_fades_silent():
     outcome = Cotaf(fading=True, min_gain=0.3).aggregate(event([[3.0, 4.0], [1.0, 0.0]]), quiet([2j, 0.1]), Power())
     np.testing.assert_allclose(outcome.model, [4.0, 5.0], rtol=1e-5)
     np.testing.assert_allclose(outcome.weight, [1.0, 0.0])
-    all_silent = Cotaf(fading=True, min_gain=9.0).aggregate(event([[3.0, 4.0]]), quiet([2j], noise_power_w=1.0), Power())
+    all_silent = Cotaf(fading=True, min_gain=9.0).aggregate(
+        event([[3.0, 4.0]]), quiet([2j], noise_power_w=1.0), Power()
+    )
     np.testing.assert_allclose(all_silent.model, [1.0, 1.0])
 
 

@@ -151,7 +151,9 @@ def test_latency_draws_do_not_depend_on_who_asks():
 
 
 def test_lognormal_has_its_median():
-    draws = Latencies(LogNormal(median_s=9.0, spread=0.4), devices=20_000, seed=1)(np.arange(20_000), np.zeros(20_000, int))
+    draws = Latencies(LogNormal(median_s=9.0, spread=0.4), devices=20_000, seed=1)(
+        np.arange(20_000), np.zeros(20_000, int)
+    )
     assert np.median(draws) == pytest.approx(9.0, rel=0.02)
     assert np.log(draws).std() == pytest.approx(0.4, rel=0.02)
 

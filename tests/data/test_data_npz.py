@@ -217,7 +217,9 @@ def test_zip_bomb(tmp_path, npz_bytes, peak_bytes, monkeypatch):
 def test_the_four_arrays_share_the_size_limit(tmp_path, npz_bytes, monkeypatch):
     total = sum(len(value) for value in members(npz_bytes()).values())
     monkeypatch.setattr(bounded, "MAX_UNCOMPRESSED_BYTES", total - 1)
-    with pytest.raises(UserError, match=f"all arrays together: claims {total} bytes, and the most allowed is {total - 1}"):
+    with pytest.raises(
+        UserError, match=f"all arrays together: claims {total} bytes, and the most allowed is {total - 1}"
+    ):
         load(tmp_path, npz_bytes())
     monkeypatch.setattr(bounded, "MAX_UNCOMPRESSED_BYTES", total)
     assert len(load(tmp_path, npz_bytes()).x_train) == 6

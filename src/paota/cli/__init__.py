@@ -49,7 +49,9 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            raise unknown_name("command" if action.dest == "command" else f"value of {action.dest}", value, action.choices)
+            raise unknown_name(
+                "command" if action.dest == "command" else f"value of {action.dest}", value, action.choices
+            )
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         known, unknown = super().parse_known_args(args, namespace)

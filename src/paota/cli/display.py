@@ -42,14 +42,18 @@ class LiveProgress:
         for contestant in plan.experiment.contestants:
             total = sum(len(plan.timelines[contestant.label, seed]) for seed in plan.seeds)
             title = escape(contestant.label.ljust(width))
-            self._tasks[contestant.label] = self._bars.add_task("", total=total, title=title, note="waiting", start=False)
+            self._tasks[contestant.label] = self._bars.add_task(
+                "", total=total, title=title, note="waiting", start=False
+            )
             self._done_before[contestant.label] = 0
 
     def __enter__(self) -> LiveProgress:
         self._bars.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._bars.stop()
 
     def compiling(self, label: str) -> None:

@@ -20,7 +20,13 @@ def run(args: argparse.Namespace) -> int:
     from ..run_folder import load
 
     results = [load(folder) for folder in args.runs]
-    out = Path(args.out) if args.out else Path(args.runs[0]) / "report.html" if len(results) == 1 else Path("comparison.html")
+    out = (
+        Path(args.out)
+        if args.out
+        else Path(args.runs[0]) / "report.html"
+        if len(results) == 1
+        else Path("comparison.html")
+    )
     if not out.parent.is_dir():
         raise UserError(f"--out: there is no folder '{out.parent}'")
     write(results, out)

@@ -40,7 +40,9 @@ def add_parser(commands: Any) -> None:
         description="Run an experiment. Without a file: the paper's setting with PAOTA, Local SGD and COTAF.",
     )
     parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT.toml", help="an experiment file")
-    parser.add_argument("--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)")
+    parser.add_argument(
+        "--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)"
+    )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
         help="change one setting, e.g. --set timing.period_s=6 or --set algorithms.paota.payload=update",
@@ -54,7 +56,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--distributed", metavar="HOST:PORT", help="share the work with other machines: where process 0 can be reached"
     )
-    parser.add_argument("--num-processes", type=int, metavar="N", help="with --distributed: how many processes there are")
+    parser.add_argument(
+        "--num-processes", type=int, metavar="N", help="with --distributed: how many processes there are"
+    )
     parser.add_argument("--process-id", type=int, metavar="I", help="with --distributed: which one this is, 0 to N-1")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON and nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress display")
@@ -96,7 +100,9 @@ def run(args: argparse.Namespace) -> int:
             else:
                 result = simulate.execute(plan, progress=progress, checkpoints=checkpoints, stop=stop)
     except Interrupted:
-        print(f"paota: interrupted, and saved; go on with: paota run --resume {shlex.quote(str(folder))}", file=sys.stderr)
+        print(
+            f"paota: interrupted, and saved; go on with: paota run --resume {shlex.quote(str(folder))}", file=sys.stderr
+        )
         return 130
     finish_folder(result, folder)
     return _show(result, folder, args)

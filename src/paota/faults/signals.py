@@ -23,9 +23,7 @@ class Checked(NamedTuple):
     ready: jax.Array
 
 
-def corrupt_and_guard(
-    faults: Faults, guards: Guards, seed: jax.Array, device: jax.Array, work: Checked
-) -> Checked:
+def corrupt_and_guard(faults: Faults, guards: Guards, seed: jax.Array, device: jax.Array, work: Checked) -> Checked:
     """First the fault, then the guard: a device checks what it is about to send."""
     if faults.corrupted is not None:
         bad = _happens(seed, CORRUPTED, faults.corrupted, device)[:, None]
@@ -46,7 +44,9 @@ def corrupt_and_guard(
         fine = jnp.isfinite(work.local_model).all(axis=1)
         # Zeros instead of NaN: a silent device has weight 0, and 0 * NaN would still be NaN.
         work = Checked(
-            jnp.where(fine[:, None], work.local_model, 0.0), jnp.where(fine[:, None], work.update, 0.0), work.ready & fine
+            jnp.where(fine[:, None], work.local_model, 0.0),
+            jnp.where(fine[:, None], work.update, 0.0),
+            work.ready & fine,
         )
     return work
 
@@ -62,14 +62,18 @@ def disturb(faults: Faults, seed: jax.Array, round: jax.Array, device: jax.Array
         )
     if faults.csi_outage is not None:
         out = _happens(seed, CSI_OUTAGE, faults.csi_outage, device, round)
-        parts = jax.vmap(lambda k: jax.random.normal(draw_key(seed, Purpose.FAULT, CSI_OUTAGE, round, k, 1), (2,)))(device)
+        parts = jax.vmap(lambda k: jax.random.normal(draw_key(seed, Purpose.FAULT, CSI_OUTAGE, round, k, 1), (2,)))(
+            device
+        )
         imagined = jnp.sqrt(uplink.mean_gain / 2) * jax.lax.complex(parts[:, 0], parts[:, 1])
         actual = uplink.channel if uplink.actual_channel is None else uplink.actual_channel
         uplink = uplink._replace(channel=jnp.where(out, imagined, uplink.channel), actual_channel=actual)
     return uplink
 
 
-def _happens(seed: jax.Array, kind: int, probability: jax.Array | float, device: jax.Array, *counters: jax.Array) -> jax.Array:
+def _happens(
+    seed: jax.Array, kind: int, probability: jax.Array | float, device: jax.Array, *counters: jax.Array
+) -> jax.Array:
     """[n] of bool; without further counters it is for life."""
     draws = jax.vmap(lambda k: jax.random.uniform(draw_key(seed, Purpose.FAULT, kind, *counters, k)))(device)
     return draws < probability

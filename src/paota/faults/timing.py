@@ -73,7 +73,9 @@ def suffer(timeline: Timeline, latencies: Latencies, guards: Guards) -> Timeline
     """
     if isinstance(latencies, FaultyLatencies):
         timeline = _miss_broadcasts(timeline, latencies)
-        lost = latencies.dropped(timeline.device, timeline.training) | latencies.hangs(timeline.device, timeline.training)
+        lost = latencies.dropped(timeline.device, timeline.training) | latencies.hangs(
+            timeline.device, timeline.training
+        )
         timeline = _keep(timeline, ~lost)
     if guards.max_staleness is not None:
         timeline = _keep(timeline, timeline.staleness <= guards.max_staleness)
@@ -96,8 +98,6 @@ def _miss_broadcasts(timeline: Timeline, latencies: FaultyLatencies) -> Timeline
 def _keep(timeline: Timeline, kept: NDArray[np.bool_]) -> Timeline:
     counts = np.bincount(timeline.event[kept], minlength=len(timeline))
     lost = timeline.ready - counts + (0 if timeline.lost is None else timeline.lost)
-    columns = {
-        name: getattr(timeline, name)[kept] for name in ("device", "version", "training", "start_s", "finish_s")
-    }
+    columns = {name: getattr(timeline, name)[kept] for name in ("device", "version", "training", "start_s", "finish_s")}
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     return dataclasses.replace(timeline, offsets=offsets, lost=lost, **columns)

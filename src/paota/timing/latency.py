@@ -19,7 +19,9 @@ MAX_TRACE_BYTES = 256 * 2**20
 
 
 class LatencyModel(Protocol):
-    def draw(self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int) -> NDArray[np.float64]:
+    def draw(
+        self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
+    ) -> NDArray[np.float64]:
         """Seconds that the `training`-th local training (0-based) of each device takes, [devices].
 
         `rng` is new for every `training`; `fixed` is the same one each time (for what a device keeps for life).
@@ -59,7 +61,9 @@ class Uniform:
     low_s: float = setting(5.0, above=0)
     high_s: float = setting(15.0, above=0)
 
-    def draw(self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int) -> NDArray[np.float64]:
+    def draw(
+        self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
+    ) -> NDArray[np.float64]:
         _check_order(self.low_s, self.high_s)
         return rng.uniform(self.low_s, self.high_s, devices)
 
@@ -71,7 +75,9 @@ class LogNormal:
     median_s: float = setting(9.0, above=0)
     spread: float = setting(0.4, low=0, high=5)
 
-    def draw(self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int) -> NDArray[np.float64]:
+    def draw(
+        self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
+    ) -> NDArray[np.float64]:
         return rng.lognormal(math.log(self.median_s), self.spread, devices)
 
 
@@ -83,7 +89,9 @@ class PerDevice:
     high_s: float = setting(15.0, above=0)
     seconds: tuple[float, ...] = setting((), above=0)
 
-    def draw(self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int) -> NDArray[np.float64]:
+    def draw(
+        self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
+    ) -> NDArray[np.float64]:
         if not self.seconds:
             _check_order(self.low_s, self.high_s)
             return fixed.uniform(self.low_s, self.high_s, devices)
@@ -101,7 +109,9 @@ class Trace:
 
     trace_file: str = ""
 
-    def draw(self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int) -> NDArray[np.float64]:
+    def draw(
+        self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
+    ) -> NDArray[np.float64]:
         traces = _read_trace(self.trace_file)
         return np.array([(row := traces[k % len(traces)])[training % len(row)] for k in range(devices)])
 

@@ -1,0 +1,72 @@
+"""The weight-independent half of an experiment: who holds what, and who takes part when. All refusals happen here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .data import Dataset, Shards, load_dataset
+from .errors import UserError
+from .experiment import Contestant, Experiment
+from .faults.timing import FaultyLatencies, suffer
+from .rng import Purpose, host_rng
+from .timing import Latencies, Timeline
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `plan` has found out; everything that is left needs weights."""
+
+    experiment: Experiment
+    dataset: Dataset
+    seeds: tuple[int, ...]
+    shards: Mapping[int, Shards]  # by seed
+    timelines: Mapping[tuple[str, int], Timeline]  # by (label, seed)
+    judged_every: Mapping[str, int]  # events between evaluations, by label
+
+    def units(self) -> Iterator[tuple[Contestant, int]]:
+        for contestant in self.experiment.contestants:
+            for seed in self.seeds:
+                yield contestant, seed
+
+
+def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
+    """Everything that can be known, and refused, before the first computation."""
+    from .air.digital import WithUpload
+    from .algorithms import World
+
+    if seeds < 1:
+        raise UserError(f"seeds must be at least 1, not {seeds}")
+    if None in (getattr(experiment.model, "init", None), getattr(experiment.model, "apply", None)):
+        raise UserError(
+            "model.name 'functions' stands for a pair (init, apply) that was given in Python; name another model"
+        )
+    dataset = load_dataset(experiment.data.dataset, base=experiment.base)
+    data = experiment.data
+    shards, timelines, judged_every = {}, {}, {}
+    numbers = tuple(range(experiment.seed, experiment.seed + seeds))
+    for seed in numbers:
+        rng = host_rng(seed, Purpose.PARTITION)
+        shards[seed] = data.partition(dataset.y_train, devices=data.devices, rng=rng)
+        for contestant in experiment.contestants:
+            latencies = Latencies(contestant.timing.latency, devices=data.devices, seed=seed)
+            if contestant.faults.in_timeline:
+                latencies = FaultyLatencies(latencies, contestant.faults)
+            world = World(latencies, contestant.timing.period_s, experiment.horizon)
+            if (uploads := uploads_of(experiment, contestant, dataset, seed)) is not None:
+                world = replace(world, latencies=WithUpload(latencies, uploads), computing=latencies)
+            timeline = contestant.algorithm.timeline(world)
+            if not len(timeline):
+                raise UserError(f"'{contestant.label}' makes no aggregation before the end: raise rounds or duration_s")
+            timelines[contestant.label, seed] = timeline = suffer(timeline, latencies, contestant.guards)
+            # One arrival an event would be judged far too often: keep about as many device updates between two looks.
+            events = world.match_participants() / max(timeline.ready.mean(), 1e-9)
+            judged_every[contestant.label] = experiment.evaluation.every * max(1, round(events))
+    return Plan(experiment, dataset, numbers, shards, timelines, judged_every)
+
+
+def uploads_of(experiment: Experiment, contestant: Contestant, dataset: Dataset, seed: int) -> Any:
+    from .air.digital import uploads_for
+
+    return uploads_for(contestant, model=experiment.model, dataset=dataset, devices=experiment.data.devices, seed=seed)

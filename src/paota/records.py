@@ -1,0 +1,108 @@
+"""From the engine's log to tidy tables: one row a round, one row a device and event."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .air.spending import device_spending, event_spending
+from .experiment import Contestant
+from .files import Columns
+from .timing import Timeline
+
+MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: some 200 MB
+
+
+def metrics_of(timeline: Timeline, log: Any, initial: list[float], contestant: Contestant, spent: Columns) -> Columns:
+    """One row a version: row 0 is the initial model, row r the model after r aggregations."""
+    max_power_w = contestant.power.max_power_w
+    events = len(log.finite)
+    ready = timeline.ready[:events]
+    mask = np.arange(log.weight.shape[1]) < ready[:, None]
+    staleness = np.zeros(mask.shape)
+    staleness[mask] = timeline.staleness[: ready.sum()]
+    over = np.where(np.isnan(log.transmit_power_w), np.nan, log.transmit_power_w > max_power_w * (1 + 1e-5))
+
+    def column(first: float, rest: NDArray[Any]) -> NDArray[Any]:
+        return np.concatenate([[first], np.asarray(rest, dtype=float)])
+
+    return {
+        "round": np.arange(events + 1),
+        "time_s": column(0.0, timeline.time_s[:events]),
+        "ready": np.concatenate([[0], ready]),
+        **_mishaps(timeline, log.weight == 0, mask),
+        "test_accuracy": column(initial[0], log.test_accuracy),
+        "test_loss": column(initial[1], log.test_loss),
+        "train_loss": column(initial[2], log.train_loss),
+        "staleness_mean": column(math.nan, _over_ready(staleness, mask, "mean")),
+        "staleness_max": column(math.nan, _over_ready(staleness, mask, "max")),
+        "power_sum": column(math.nan, _over_ready(log.amplitude, mask, "sum")),
+        "weight_square_sum": column(math.nan, _over_ready(log.weight.astype(float) ** 2, mask, "sum")),
+        "noise_std": column(math.nan, log.noise_std),
+        "transmit_w_mean": column(math.nan, _over_ready(log.transmit_power_w, mask, "mean")),
+        "transmit_w_max": column(math.nan, _over_ready(log.transmit_power_w, mask, "max")),
+        "over_budget": column(math.nan, _over_ready(over, mask, "mean")),
+        **event_spending(timeline, spent, events, shared=contestant.algorithm.over_the_air),
+    }
+
+
+def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parameters: int, uploads: Any) -> Columns:
+    """Joules and seconds on the air of every device in every event."""
+    mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
+    return device_spending(
+        timeline,
+        log.transmit_power_w[mask],
+        num_parameters=num_parameters,
+        air=contestant.air,
+        compute_power_w=contestant.power.compute_power_w,
+        uploads=uploads,
+    )
+
+
+def _mishaps(timeline: Timeline, silent: NDArray[np.bool_], mask: NDArray[np.bool_]) -> Columns:
+    """`lost`: updates that faults took or that were too stale to be sent; `silent`: devices ready that sent nothing."""
+    lost = np.zeros(len(mask), int) if timeline.lost is None else timeline.lost[: len(mask)]
+    counts = {"lost": lost, "silent": (silent & mask).sum(axis=1)}
+    return {name: np.concatenate([[0], count]) for name, count in counts.items() if count.any()}
+
+
+def _over_ready(values: NDArray[Any], mask: NDArray[np.bool_], how: str) -> NDArray[Any]:
+    """Sum, mean or maximum over the devices of each event; NaN where nobody was ready."""
+    count = mask.sum(axis=1)
+    kept = np.where(mask, values, -np.inf if how == "max" else 0.0)
+    total = kept.max(axis=1) if how == "max" else kept.sum(axis=1)
+    total = total / np.maximum(count, 1) if how == "mean" else total
+    return np.where(count > 0, total, np.nan)
+
+
+def device_records_of(timeline: Timeline, log: Any, spent: Columns) -> Columns:
+    """One row for every device in every event; of a very large fleet, only for its first devices."""
+    events = len(log.finite)
+    ready = timeline.ready[:events]
+    n = int(ready.sum())
+    mask = np.arange(log.weight.shape[1]) < ready[:, None]
+    kept: Any = slice(None) if n <= MAX_RECORDS else timeline.device[:n] < recorded_devices(timeline)
+    event = timeline.event[:n][kept]
+    return {
+        "round": event + 1,
+        "device": timeline.device[:n][kept],
+        "version": timeline.version[:n][kept],
+        "staleness": event - timeline.version[:n][kept],
+        "start_s": timeline.start_s[:n][kept],
+        "finish_s": timeline.finish_s[:n][kept],
+        "time_s": timeline.time_s[event],
+        "power": log.amplitude[mask][kept],
+        "weight": log.weight[mask][kept],
+        "similarity": log.similarity[mask][kept],
+        "transmit_w": log.transmit_power_w[mask][kept],
+        **{name: spent[name][kept] for name in ("energy_j", "airtime_s", "compute_j")},
+    }
+
+
+def recorded_devices(timeline: Timeline) -> int:
+    """How many devices' rows a trajectory keeps, so that there are about MAX_RECORDS of them at most."""
+    devices = int(timeline.device.max(initial=0)) + 1
+    return devices if len(timeline.device) <= MAX_RECORDS else max(1, devices * MAX_RECORDS // len(timeline.device))
