@@ -43,7 +43,7 @@ QUANTITIES = (
     _Quantity(
         column="transmit_w_mean",
         title="Mean transmit power (W)",
-        caption="Power that a sending device really radiates, averaged over the devices of each round.",
+        caption="|phi w|^2 of a sending device, which the paper limits by P_max, averaged over the devices of each round.",
         log=True,
         beside_power_limit=True,
     ),

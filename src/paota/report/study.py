@@ -88,7 +88,7 @@ class Study:
 
 def gather(results: Sequence[ResultLike]) -> Study:
     """Read the runs; with several of them every label is prefixed by its run's name."""
-    names = distinct_names([str(result.experiment.name) for result in results])
+    names = distinct_names([_called(result) for result in results])
     summaries = [result.summary for result in results]  # computed at each access, so asked for once
     runs = tuple(_run(*each) for each in zip(names, results, summaries, strict=True))
     found = [
@@ -113,6 +113,12 @@ def gather(results: Sequence[ResultLike]) -> Study:
         for index, ((position, label, metrics, devices), (colour, dash)) in enumerate(zip(found, styles, strict=True))
     )
     return Study(runs=runs, series=series)
+
+
+def _called(result: ResultLike) -> str:
+    """A deployment is named as one: it is mostly compared with the simulation of the same file."""
+    name = str(result.experiment.name)
+    return f"{name}, deployed" if "deployment" in result.info else name
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:

@@ -59,6 +59,8 @@ def compute_all(
             for future in finished:
                 done(running.pop(future), future.result())
     finally:
+        for process in list((getattr(pool, "_processes", None) or {}).values()):
+            process.terminate()  # after a failure or Ctrl-C nobody waits for what is still being computed
         pool.shutdown(wait=False, cancel_futures=True)
 
 
