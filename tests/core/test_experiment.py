@@ -119,23 +119,46 @@ keys = st.sampled_from(
 )  # fmt: skip
 
 
-@given(st.dictionaries(names, values | st.dictionaries(keys, values, max_size=4), max_size=5))
-@settings(max_examples=400, deadline=None)
-def test_any_table_is_read_or_refused_in_a_sentence(table):
+tables = st.dictionaries(names, values | st.dictionaries(keys, values, max_size=4), max_size=5)
+contents = st.binary(max_size=300) | st.text(max_size=300).map(str.encode)
+
+
+def read_or_refuse(make):
+    """The experiment, or None with a sentence."""
     try:
-        experiment = Experiment.from_dict(table)
+        return make()
     except UserError as error:
         assert str(error)
-    else:
+        return None
+
+
+def check_table(table):
+    experiment = read_or_refuse(lambda: Experiment.from_dict(table))
+    if experiment is not None:
         assert Experiment.from_dict(tomllib.loads(files.to_toml(experiment.to_dict()))) == experiment
 
 
-@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
+def check_file(folder, content):
+    file = folder / "x.toml"
+    file.write_bytes(content)
+    read_or_refuse(lambda: Experiment.from_file(file))
+
+
+@given(tables)
+@settings(max_examples=400, deadline=None)
+def test_any_table_is_read_or_refused_in_a_sentence(table):
+    check_table(table)
+
+
+@given(contents)
 @settings(max_examples=200, deadline=None)
 def test_any_file_is_read_or_refused_in_a_sentence(tmp_path_factory, content):
-    file = tmp_path_factory.mktemp("toml") / "x.toml"
-    file.write_bytes(content)
-    try:
-        Experiment.from_file(file)
-    except UserError as error:
-        assert str(error)
+    check_file(tmp_path_factory.mktemp("toml"), content)
+
+
+@pytest.mark.slow
+@given(tables, contents)
+@settings(max_examples=5000, deadline=None)
+def test_many_tables_and_files(tmp_path_factory, table, content):
+    check_table(table)
+    check_file(tmp_path_factory.mktemp("toml"), content)
