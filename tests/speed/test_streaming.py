@@ -96,7 +96,9 @@ EXPERIMENT = {
 }
 
 
-@pytest.mark.parametrize(("learner", "held_rows"), [("auto", 0), ("auto", 16), ("generic", 0)])
+@pytest.mark.parametrize(
+    ("learner", "held_rows"), [("auto", 0), ("auto", 16), pytest.param("generic", 0, marks=pytest.mark.slow)]
+)
 def test_a_simulation_in_blocks_is_the_same(learner, held_rows, monkeypatch):
     monkeypatch.setenv("PAOTA_LEARNER", learner)
     whole = simulate.run(EXPERIMENT)
