@@ -122,7 +122,6 @@ def ablations(cells: Cells) -> Any:
     _against(panels[0], cells, "period", r"period $\Delta T$ in s (equal time)")
     _against(panels[1], cells, "classes", "classes per device")
     _against(panels[2], cells, "devices", "devices $K$")
-    panels[2].set_xscale("log")
     _labels(panels[3], cells["omega"], r"$\Omega$", logarithmic=True)
     _bars(panels[4], {"paota": cells["beta"], "paota-update": cells["beta-update"]})
     _period_seconds(panels[5], cells)
