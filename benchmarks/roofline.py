@@ -22,6 +22,7 @@ import numpy as np
 import workload
 
 from paota import engine, simulate
+from paota.data.load import load_dataset
 from paota.rng import Purpose, draw_key
 
 WIDTHS = (784, 10, 10, 10)
@@ -123,7 +124,7 @@ def main() -> None:
         f"machine: {flops / 1e9:.0f} GFLOP/s in a large matrix product, {stream / 1e9:.1f} GB/s a core, {cores} cores"
     )
     call, ready, learner = workload.ours()
-    lit = float(np.count_nonzero(simulate.load_dataset("mnist").x_train) / (60_000 * 784))
+    lit = float(np.count_nonzero(load_dataset("mnist").x_train) / (60_000 * 784))
     ideals = {}
     for name, share in (("dense", 1.0), (f"lit pixels only ({lit:.0%})", lit)):
         training, judging = multiply_adds(share)

@@ -1,5 +1,11 @@
 """The fused kernel against the generic path: same numbers to rounding, same bits whatever the company."""
 
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,29 +21,31 @@ pytestmark = pytest.mark.skipif(
     mlp.unsuitable(Mlp(), np.zeros((1, 4), np.uint8), 2) is not None, reason="no kernel can be built here"
 )
 
-# (input pixels, hidden widths, classes): below, at and beyond the 16 lanes of a vector; several tiles; one layer only
+# (shape of an image, hidden widths, classes): below, at and beyond the 16 lanes of a vector; several tiles; one layer
+# only; images of whole and of broken blocks of 4 x 4, in colour, and of rows that blocks cannot be cut from
 NETWORKS = [
     (64, (10, 10), 10), (5, (1,), 2), (16, (16,), 16), (33, (17, 3), 20), (64, (70, 130), 10), (20, (), 7),
-    (9, (40,), 33),
+    (9, (40,), 33), ((8, 12), (10,), 10), ((6, 8), (5,), 3), ((7, 4, 3), (10,), 4), ((5, 7), (10,), 2), ((1, 4), (), 2),
 ]  # fmt: skip
 
 
 class Case:
-    def __init__(self, pixels, hidden, classes, *, density=0.3, devices=6, steps=3, batch=5, seed=0):
+    def __init__(self, shape, hidden, classes, *, density=0.3, devices=6, steps=3, batch=5, seed=0):
         rng = np.random.default_rng(seed)
-        self.x = (rng.integers(1, 256, (50, pixels)) * (rng.random((50, pixels)) < density)).astype(np.uint8)
+        shape = shape if isinstance(shape, tuple) else (shape,)
+        self.x = (rng.integers(1, 256, (50, *shape)) * (rng.random((50, *shape)) < density)).astype(np.uint8)
         self.x[0] = 0  # a black image: its row holds nothing
         self.y = rng.integers(0, classes, 50).astype(np.int32)
         self.weight = rng.random(50).astype(np.float32)
         model = Mlp(hidden=hidden) if hidden else Softmax()
-        params = [model.init(jax.random.key(s), (pixels,), classes) for s in range(3)]
+        params = [model.init(jax.random.key(s), shape, classes) for s in range(3)]
         noise = 0.1 * rng.normal(size=(3, ravel_pytree(params[0])[0].size))
         self.ring = jnp.stack([ravel_pytree(p)[0] for p in params]) + jnp.asarray(noise, jnp.float32)
         self.slot = jnp.asarray(rng.integers(0, 3, devices), jnp.int32)
         self.ready = jnp.ones(devices, bool)
         self.sample = jnp.asarray(rng.integers(0, 50, (devices, steps, batch)), jnp.int32)
-        self.fused = mlp.FusedMlp(mlp.widths_of(model, (pixels,), classes))
-        self.generic = GenericLearner(model, (pixels,), classes)
+        self.fused = mlp.FusedMlp(mlp.widths_of(model, shape, classes))
+        self.generic = GenericLearner(model, shape, classes)
 
     def train(self, learner, **changes):
         inputs = {"slot": self.slot, "ready": self.ready, "sample": self.sample} | changes
@@ -56,6 +64,48 @@ def test_agrees_with_the_generic_path(network):
     for ours, theirs in zip(case.train(case.fused), case.train(case.generic), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-5)
+
+
+OLDER_PROCESSORS = {"8 lanes": "-mno-avx512f", "4 lanes": "-mno-avx"}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86 processors")
+@pytest.mark.parametrize("flag", OLDER_PROCESSORS.values(), ids=OLDER_PROCESSORS)
+def test_agrees_on_older_processors(flag, tmp_path):
+    """The same source, compiled with narrower vectors. In a process of its own: JAX knows one kernel of a name."""
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f'#!/bin/sh\nexec {build._compiler()} "$@" {flag}\n')
+    compiler.chmod(0o755)
+    check = "from test_mlp_kernel import *\nfor n in NETWORKS[3], NETWORKS[9]: test_agrees_with_the_generic_path(n)"
+    environment = os.environ | {"CXX": str(compiler), "PAOTA_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", check], check=True, cwd=Path(__file__).parent, env=environment)
+    assert len(list((tmp_path / "cache" / "kernels").glob("*.so"))) == 1
+
+
+@pytest.mark.parametrize("shape", [(64,), (8, 12), (6, 8), (7, 4, 3), (5, 7), (3,)])
+def test_blocks_hold_every_pixel_once_and_no_black_block(shape):
+    x = np.random.default_rng(0).integers(0, 256, (9, *shape)).astype(np.uint8)
+    x[x < 200] = 0
+    rows = mlp.block_rows(x)
+    place = (rows.quad[:, None] + np.arange(4)).reshape(-1, mlp.BLOCK)
+    inside = np.repeat(rows.quad >= 0, 4).reshape(-1, mlp.BLOCK) & (place < x[0].size)
+    assert sorted(place[inside]) == list(range(x[0].size))
+    back = np.zeros((9, x[0].size), np.uint8)
+    value = rows.value.reshape(-1, mlp.BLOCK)
+    assert value.any(axis=1).all()
+    for i in range(9):
+        for at in range(rows.start[i], rows.start[i + 1]):
+            block = rows.block[at]
+            back[i, place[block][inside[block]]] = value[at][inside[block]]
+            assert not value[at][~inside[block]].any()
+    np.testing.assert_array_equal(back, x.reshape(9, -1))
+
+
+def test_a_model_that_is_not_finite_stays_so():
+    case = Case(64, (10, 10), 10)
+    case.ring = case.ring.at[:, 3].set(jnp.nan)
+    assert np.isnan(case.train(case.fused).loss).all()
+    assert np.isnan(case.judge(case.fused)[1])
 
 
 @pytest.mark.parametrize(("steps", "batch"), [(1, 1), (1, 70), (9, 2)])

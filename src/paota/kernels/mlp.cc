@@ -1,9 +1,11 @@
 // Trains and judges many small multi-layer perceptrons, each wholly inside one core's cache.
 //
-// Inputs are rows of bytes stored sparsely (images are mostly black), so the first layer touches lit pixels only.
-// Weights are held transposed, [in][out padded to whole vectors]: one pixel then scales one contiguous row, forwards
-// and backwards alike. One device is trained from first to last step by one thread, and partial sums of a judgement
-// belong to fixed blocks of samples: the bits of a result depend neither on the number of threads nor on their luck.
+// Inputs are rows of bytes in blocks of 16 (4 x 4 pixels of an image), and blocks without a lit pixel are left out: of
+// MNIST's more than half. In the first layer a block is one vector, multiplied by one vector of weights for each output;
+// sums stay in registers, over the blocks of a sample forwards, over the samples that light a block backwards.
+// In the layers above weights are held transposed, [in][out padded to whole vectors]: one input scales one row.
+// One device is trained from first to last step by one thread, and partial sums of a judgement belong to fixed blocks
+// of samples: the bits of a result depend neither on the number of threads nor on their luck.
 //
 // Arithmetic is plain float32 with GCC/Clang vector extensions, which compile for any processor.
 
@@ -17,7 +19,14 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <numeric>
+#include <type_traits>
+#include <utility>
 #include <vector>
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 #include "xla/ffi/api/ffi.h"
 
@@ -25,41 +34,61 @@ namespace ffi = xla::ffi;
 
 namespace {
 
+#if defined(__AVX512F__)
 constexpr int kLanes = 16;
+constexpr bool kWideTiles = true;  // there are registers for 16 sums at once
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+constexpr bool kWideTiles = false;
+#else
+constexpr int kLanes = 4;
+constexpr bool kWideTiles = false;
+#endif
+constexpr int kBlock = 16;                 // bytes
 constexpr int64_t kSamplesPerBlock = 256;  // of a judgement
 constexpr int64_t kSamplesPerPass = 32;
 constexpr int64_t kPrefetch = 8;           // samples ahead: they lie anywhere in memory
+constexpr float kScale = 1.0f / 255.0f;    // bytes stand for 0..1
 
-typedef float Vec __attribute__((vector_size(64)));
-typedef int32_t IntVec __attribute__((vector_size(64)));
-typedef float HalfVec __attribute__((vector_size(32)));
-typedef float QuarterVec __attribute__((vector_size(16)));
+typedef float Vec __attribute__((vector_size(4 * kLanes)));
+typedef int32_t IntVec __attribute__((vector_size(4 * kLanes)));
 
 inline Vec splat(float x) { return Vec{} + x; }
-inline IntVec lane_numbers() { return IntVec{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
+inline IntVec lane_numbers() {
+  IntVec numbers;
+  for (int l = 0; l < kLanes; ++l) numbers[l] = l;
+  return numbers;
+}
 inline int64_t padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-inline Vec max_of(Vec a, Vec b) { return a > b ? a : b; }
+struct Sum {
+  Vec operator()(Vec a, Vec b) const { return a + b; }
+};
 
-// Lanes are combined by halves: always in the same order.
-inline float sum_lanes(Vec v) {
-  HalfVec half[2];
-  std::memcpy(half, &v, sizeof v);
-  half[0] += half[1];
-  QuarterVec quarter[2];
-  std::memcpy(quarter, half, sizeof half[0]);
-  quarter[0] += quarter[1];
-  return (quarter[0][0] + quarter[0][2]) + (quarter[0][1] + quarter[0][3]);
+struct Max {
+  Vec operator()(Vec a, Vec b) const { return a > b ? a : b; }
+};
+
+// Lane l of the result: with bit `d` of l clear a's lanes l and l + d combined, with it set b's lanes l - d and l.
+template <int d, typename Combine, int... l>
+inline Vec pairs(Vec a, Vec b, const Combine& combine, std::integer_sequence<int, l...>) {
+#if defined(__clang__) || __GNUC__ >= 12
+  return combine(__builtin_shufflevector(a, b, (l & d ? kLanes + l : l)...),
+                 __builtin_shufflevector(a, b, (l & d ? kLanes + l - d : l + d)...));
+#else
+  return combine(__builtin_shuffle(a, b, IntVec{(l & d ? kLanes + l : l)...}),
+                 __builtin_shuffle(a, b, IntVec{(l & d ? kLanes + l - d : l + d)...}));
+#endif
 }
 
-inline float max_lanes(Vec v) {
-  HalfVec half[2];
-  std::memcpy(half, &v, sizeof v);
-  half[0] = half[0] > half[1] ? half[0] : half[1];
-  QuarterVec quarter[2];
-  std::memcpy(quarter, half, sizeof half[0]);
-  quarter[0] = quarter[0] > quarter[1] ? quarter[0] : quarter[1];
-  return std::max(std::max(quarter[0][0], quarter[0][2]), std::max(quarter[0][1], quarter[0][3]));
+// Lane i: all lanes of v[i] combined, always in the same order. Lanes from n on mean nothing.
+template <typename Combine, int d = 1, int n>
+inline Vec each(const Vec (&v)[n]) {
+  Vec half[(n + 1) / 2];
+  for (int i = 0; i < (n + 1) / 2; ++i)
+    half[i] = pairs<d>(v[2 * i], v[std::min(2 * i + 1, n - 1)], Combine{}, std::make_integer_sequence<int, kLanes>{});
+  if constexpr (d < kLanes / 2) return each<Combine, 2 * d>(half);
+  else return half[0];
 }
 
 // e^x for x <= 0, relative error below 2e-7; 0 is returned as about 1e-38.
@@ -79,6 +108,26 @@ inline Vec exp_nonpositive(Vec x) {
   return (Vec)((IntVec)p + exponent);
 }
 
+// The natural logarithm of x >= 1, to rounding; not finite where x is not.
+inline Vec log_from_one(Vec x) {
+  const IntVec bits = (IntVec)x;
+  const Vec mantissa = (Vec)((bits & 0x7fffff) | 0x3f800000);  // 1 to 2
+  const IntVec high = mantissa > 1.41421356f;
+  const Vec t = (high ? mantissa * 0.5f : mantissa) - 1.0f;
+  const Vec exponent = __builtin_convertvector((bits >> 23) - 127 - high, Vec);  // true is -1
+  Vec p = splat(7.0376836292e-2f);
+  p = p * t - 1.1514610310e-1f;
+  p = p * t + 1.1676998740e-1f;
+  p = p * t - 1.2420140846e-1f;
+  p = p * t + 1.4249322787e-1f;
+  p = p * t - 1.6668057665e-1f;
+  p = p * t + 2.0000714765e-1f;
+  p = p * t - 2.4999993993e-1f;
+  p = p * t + 3.3333331174e-1f;
+  const Vec tail = t * t * (t * p - 0.5f) - exponent * 2.12194440e-4f;
+  return (t + tail) + exponent * 0.693359375f + (x - x);
+}
+
 struct AlignedFree {
   void operator()(void* p) const { ::operator delete(p, std::align_val_t(64)); }
 };
@@ -92,90 +141,159 @@ struct Scratch {  // 64-byte aligned, zeroed
   std::unique_ptr<T, AlignedFree> data;
 };
 
-// ---------------------------------------------------------------------------------------------- the two inner loops
+// ------------------------------------------------------------------------------------------------------- the samples
 
-// out[0..kTile) = init + sum_t value[t] * rows[offset[t]], over kTile vectors; offsets are in floats.
-template <int kTile>
-inline void weighted_sum_tile(float* out, const float* init, const float* rows, const uint32_t* offset,
-                              const float* value, int64_t n) {
-  constexpr int kChains = kTile >= 4 ? 1 : 4 / kTile;  // independent additions hide the latency of each
-  Vec sum[kChains][kTile] = {};
-  for (int j = 0; j < kTile; ++j) sum[0][j] = ((const Vec*)init)[j];
-  int64_t t = 0;
-  for (; t + kChains <= n; t += kChains)
-    for (int c = 0; c < kChains; ++c) {
-      const Vec* row = (const Vec*)(rows + offset[t + c]);
-      const Vec x = splat(value[t + c]);
-      for (int j = 0; j < kTile; ++j) sum[c][j] += x * row[j];
-    }
-  for (; t < n; ++t) {
-    const Vec* row = (const Vec*)(rows + offset[t]);
-    for (int j = 0; j < kTile; ++j) sum[0][j] += splat(value[t]) * row[j];
-  }
-  for (int j = 0; j < kTile; ++j) {
-    Vec total = sum[0][j];
-    for (int c = 1; c < kChains; ++c) total += sum[c][j];
-    ((Vec*)out)[j] = total;
-  }
-}
-
-// rows[offset[t]] += value[t] * step, over kTile vectors. The offsets are distinct, which lets us read ahead of writing.
-template <int kTile>
-inline void rank_one_tile(float* rows, const uint32_t* offset, const float* value, int64_t n, const float* step) {
-  constexpr int kAhead = kTile >= 4 ? 1 : 4 / kTile;
-  Vec s[kTile];
-  for (int j = 0; j < kTile; ++j) s[j] = ((const Vec*)step)[j];
-  int64_t t = 0;
-  for (; t + kAhead <= n; t += kAhead) {
-    Vec changed[kAhead][kTile];
-    for (int a = 0; a < kAhead; ++a)
-      for (int j = 0; j < kTile; ++j)
-        changed[a][j] = ((const Vec*)(rows + offset[t + a]))[j] + splat(value[t + a]) * s[j];
-    for (int a = 0; a < kAhead; ++a)
-      for (int j = 0; j < kTile; ++j) ((Vec*)(rows + offset[t + a]))[j] = changed[a][j];
-  }
-  for (; t < n; ++t)
-    for (int j = 0; j < kTile; ++j) ((Vec*)(rows + offset[t]))[j] += splat(value[t]) * s[j];
-}
-
-#define FOR_EACH_TILE(WIDTH, CALL)                          \
-  for (int64_t at = 0; at < (WIDTH);) {                     \
-    const int64_t left = ((WIDTH) - at) / kLanes;           \
-    if (left >= 4) { constexpr int T = 4; CALL; at += 64; } \
-    else if (left >= 2) { constexpr int T = 2; CALL; at += 32; } \
-    else { constexpr int T = 1; CALL; at += 16; }           \
-  }
-
-inline void weighted_sum(float* out, const float* init, const float* rows, int64_t width, const uint32_t* offset,
-                         const float* value, int64_t n) {
-  FOR_EACH_TILE(width, (weighted_sum_tile<T>(out + at, init + at, rows + at, offset, value, n)))
-}
-
-inline void rank_one(float* rows, int64_t width, const uint32_t* offset, const float* value, int64_t n,
-                     const float* step) {
-  FOR_EACH_TILE(width, (rank_one_tile<T>(rows + at, offset, value, n, step + at)))
-}
-
-// --------------------------------------------------------------------------------------------------------- the data
-
-struct Samples {  // row i: the lit pixels pixel[start[i]..start[i+1]) and their brightness
+struct Samples {  // row i: the blocks start[i]..start[i+1] of 16 bytes each; the others are black
   const int32_t* start;
-  const uint16_t* pixel;
+  const uint16_t* block;  // which one of the row's blocks
   const uint8_t* value;
   const int32_t* label;
 
   void prefetch(int64_t i) const {
-    for (int64_t at = start[i]; at < start[i + 1]; at += 32) __builtin_prefetch(pixel + at);
-    for (int64_t at = start[i]; at < start[i + 1]; at += 64) __builtin_prefetch(value + at);
+    const int64_t first = start[i], last = start[i + 1];
+    fetch(value + first * kBlock, value + last * kBlock);
+    fetch(block + first, block + last);
   }
 
-  int64_t decode(int64_t i, int64_t width, uint32_t* offset, float* brightness) const {
-    const int64_t first = start[i], n = start[i + 1] - first;
-    for (int64_t t = 0; t < n; ++t) offset[t] = (uint32_t)pixel[first + t] * (uint32_t)width;
-    for (int64_t t = 0; t < n; ++t) brightness[t] = (float)value[first + t] * (1.0f / 255.0f);
-    return n;
+  // Every line of the cache between them. GCC takes a function that only prefetches for one without effect and drops
+  // the call; the empty statement in assembler keeps it.
+  static void fetch(const void* begin, const void* end) {
+    for (uintptr_t line = (uintptr_t)begin & ~(uintptr_t)63; line < (uintptr_t)end; line += 64) {
+      __builtin_prefetch((const void*)line);
+      asm volatile("");
+    }
+  }
+
+  Vec pixels(int64_t at, int part) const {  // of a block's kBlock / kLanes parts
+    const uint8_t* bytes = value + at * kBlock + part * kLanes;
+#if defined(__AVX512F__)  // compilers turn the plain form into dozens of instructions
+    return (Vec)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)bytes)));
+#elif defined(__AVX2__)
+    return (Vec)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)bytes)));
+#else
+    Vec pixels;
+    for (int l = 0; l < kLanes; ++l) pixels[l] = (float)bytes[l];
+    return pixels;
+#endif
   }
 };
+
+// The blocks of a mini-batch, sorted by where they stand in the row.
+class Columns {
+ public:
+  struct Entry { int32_t at, sample; };
+
+  Columns(int64_t blocks, int64_t batch) : batch_(batch), count_(blocks), entries_(new Entry[blocks * batch]) {}
+
+  void clear() { std::fill(count_.begin(), count_.end(), 0); }
+  void add(int64_t block, int64_t at, int64_t sample) {
+    entries_[block * batch_ + count_[block]++] = {(int32_t)at, (int32_t)sample};
+  }
+
+  int64_t blocks() const { return count_.size(); }
+  const Entry* begin(int64_t block) const { return entries_.get() + block * batch_; }
+  const Entry* end(int64_t block) const { return begin(block) + count_[block]; }
+
+ private:
+  int64_t batch_;
+  std::vector<int32_t> count_;
+  std::unique_ptr<Entry[]> entries_;
+};
+
+// -------------------------------------------------------------------------------- inner loops of the first layer
+// `weight` points at the tile's first output in block 0; blocks follow each other at a distance of `stride` floats, and
+// in a block come its parts, each with a vector for every output.
+
+template <int T, int from = 0>
+inline void finish(float* out, const float* bias, const Vec (&sum)[T]) {  // as many outputs at once as there are lanes
+  constexpr int n = std::min(T - from, kLanes);
+  Vec some[n];
+  for (int o = 0; o < n; ++o) some[o] = sum[from + o];
+  const Vec totals = each<Sum>(some) * kScale;
+  for (int o = 0; o < n; ++o) out[from + o] = bias[from + o] + totals[o];
+  if constexpr (from + n < T) finish<T, from + n>(out, bias, sum);
+}
+
+template <int T, bool kSort>
+inline void first_layer_tile(float* out, const float* bias, const float* weight, int64_t stride, int64_t outputs,
+                             const Samples& data, int64_t sample, Columns* columns, int64_t b) {
+  Vec sum[T];
+  for (int o = 0; o < T; ++o) sum[o] = Vec{};
+  for (int64_t at = data.start[sample], end = data.start[sample + 1]; at < end; ++at) {
+    const int64_t block = data.block[at];
+    for (int part = 0; part < kBlock / kLanes; ++part) {
+      const Vec x = data.pixels(at, part);
+      const Vec* row = (const Vec*)(weight + block * stride) + part * outputs;
+      for (int o = 0; o < T; ++o) sum[o] += x * row[o];
+    }
+    if constexpr (kSort) columns->add(block, at, b);
+  }
+  finish<T>(out, bias, sum);
+}
+
+template <int T>
+inline void first_step_tile(float* weight, int64_t stride, int64_t outputs, const Samples& data, const Columns& columns,
+                            const float* delta, int64_t width) {
+  for (int64_t block = 0; block < columns.blocks(); ++block) {
+    if (columns.begin(block) == columns.end(block)) continue;
+    for (int part = 0; part < kBlock / kLanes; ++part) {
+      Vec* row = (Vec*)(weight + block * stride) + part * outputs;
+      Vec sum[T];
+      for (int o = 0; o < T; ++o) sum[o] = row[o];
+      for (const Columns::Entry* e = columns.begin(block); e < columns.end(block); ++e) {
+        const Vec x = data.pixels(e->at, part);
+        const float* d = delta + e->sample * width;
+        for (int o = 0; o < T; ++o) sum[o] += x * d[o];
+      }
+      for (int o = 0; o < T; ++o) row[o] = sum[o];
+    }
+  }
+}
+
+// Calls body(o, T) for tiles of T outputs, or inputs, from o on; T is known when compiling. Few sizes keep that short.
+template <typename Body>
+inline void for_each_tile(int64_t n, const Body& body) {
+  int64_t o = 0;
+  const auto tiles = [&](auto size) {
+    for (; n - o >= size; o += size) body(o, size);
+  };
+  if constexpr (kWideTiles) tiles(std::integral_constant<int, 16>{});
+  tiles(std::integral_constant<int, 10>{});
+  tiles(std::integral_constant<int, 4>{});
+  tiles(std::integral_constant<int, 1>{});
+}
+
+// --------------------------------------------------------------------------------- inner loops of the layers above
+// Samples follow each other at a distance of `stride` floats; rows of weights, `width` apart, stay in registers for all.
+
+// out = init + sum over n of value[i] * rows[i], of every sample.
+inline void weighted_sums(float* out, const float* init, const float* rows, int64_t width, const float* value, int64_t n,
+                          int64_t stride, int64_t batch) {
+  for (int64_t j = 0; j < width; j += kLanes)
+    for_each_tile(n, [&](int64_t i, auto size) {
+      Vec row[size];
+      for (int t = 0; t < size; ++t) row[t] = *(const Vec*)(rows + (i + t) * width + j);
+      for (int64_t b = 0; b < batch; ++b) {
+        Vec* sum = (Vec*)(out + b * stride + j);
+        Vec total = i == 0 ? *(const Vec*)(init + j) : *sum;
+        for (int t = 0; t < size; ++t) total += row[t] * value[b * stride + i + t];
+        *sum = total;
+      }
+    });
+}
+
+// rows[i] += value[i] * step, of every sample.
+inline void add_products(float* rows, int64_t width, const float* value, int64_t n, const float* step, int64_t stride,
+                         int64_t batch) {
+  for (int64_t j = 0; j < width; j += kLanes)
+    for_each_tile(n, [&](int64_t i, auto size) {
+      Vec row[size];
+      for (int t = 0; t < size; ++t) row[t] = *(const Vec*)(rows + (i + t) * width + j);
+      for (int64_t b = 0; b < batch; ++b)
+        for (int t = 0; t < size; ++t) row[t] += *(const Vec*)(step + b * stride + j) * value[b * stride + i + t];
+      for (int t = 0; t < size; ++t) *(Vec*)(rows + (i + t) * width + j) = row[t];
+    });
+}
 
 // -------------------------------------------------------------------------------------------------------- the network
 
@@ -187,70 +305,64 @@ struct Layer {
 };
 
 struct Network {
-  explicit Network(ffi::Span<const int32_t> widths) {
+  // `quad`: where each run of 4 neighbours of a block begins in the row of inputs; -1 beyond its end.
+  Network(ffi::Span<const int32_t> widths, const int32_t* quad, int64_t quads) : quad(quad), blocks(quads / 4) {
     for (size_t l = 0; l + 1 < widths.size(); ++l) {
       const int64_t in = widths[l], out = widths[l + 1], width = padded(out);
       layers.push_back({in, out, width, packed_size, packed_size + width, flat_size, units});
-      packed_size += width * (1 + in);
+      packed_size += width + (l == 0 ? blocks * kBlock * out : in * width);
       flat_size += out * (1 + in);
       units += width;
-      widest = std::max({widest, width, l > 0 ? padded(in) : 0});
+      widest = std::max(widest, width);
       if (l > 0) transposed_size = std::max(transposed_size, out * padded(in));
     }
   }
 
   void pack(const float* flat, float* packed) const {
-    for (const Layer& l : layers) {
-      const float* weight = flat + l.flat + l.out;
-      std::copy_n(flat + l.flat, l.out, packed + l.bias);
-      for (int64_t i0 = 0; i0 < l.in; i0 += kLanes)
-        for (int64_t o = 0; o < l.out; ++o)
-          for (int64_t i = i0; i < std::min(i0 + kLanes, l.in); ++i)
-            packed[l.weight + i * l.width + o] = weight[o * l.in + i];
-    }
+    each_parameter(flat, packed, [](const float* flat, float* packed, int64_t n) { std::copy_n(flat, n, packed); });
   }
 
   void unpack(const float* packed, float* flat) const {
-    for (const Layer& l : layers) {
-      float* weight = flat + l.flat + l.out;
-      std::copy_n(packed + l.bias, l.out, flat + l.flat);
-      for (int64_t i0 = 0; i0 < l.in; i0 += kLanes)
-        for (int64_t o = 0; o < l.out; ++o)
-          for (int64_t i = i0; i < std::min(i0 + kLanes, l.in); ++i)
-            weight[o * l.in + i] = packed[l.weight + i * l.width + o];
-    }
+    each_parameter(flat, packed, [](float* flat, const float* packed, int64_t n) { std::copy_n(packed, n, flat); });
   }
 
   std::vector<Layer> layers;
+  const int32_t* quad;
+  int64_t blocks;
   int64_t packed_size = 0, flat_size = 0, units = 0, widest = 0, transposed_size = 0;
-};
 
-// The offsets of all rows of a dense layer: 0, width, 2 width, ...
-std::vector<std::vector<uint32_t>> dense_offsets(const Network& net, bool transposed) {
-  std::vector<std::vector<uint32_t>> all;
-  for (size_t l = 0; l < net.layers.size(); ++l) {
-    const int64_t rows = transposed ? net.layers[l].out : net.layers[l].in;
-    const int64_t width = transposed ? padded(net.layers[l].in) : net.layers[l].width;
-    std::vector<uint32_t> offsets;
-    if (l > 0)  // the first layer's rows are the lit pixels
-      for (int64_t i = 0; i < rows; ++i) offsets.push_back((uint32_t)(i * width));
-    all.push_back(std::move(offsets));
+ private:
+  template <typename Flat, typename Packed, typename Copy>
+  void each_parameter(Flat* flat, Packed* packed, const Copy& copy) const {
+    for (const Layer& l : layers) {
+      Flat* weight = flat + l.flat + l.out;
+      copy(flat + l.flat, packed + l.bias, l.out);
+      if (&l == &layers[0]) {
+        for (int64_t q = 0; q < 4 * blocks; ++q) {
+          Flat* from = weight + quad[q];
+          Packed* to = packed + l.weight + (q * 4 / kLanes * l.out * kLanes) + q * 4 % kLanes;
+          if (quad[q] >= 0 && quad[q] + 4 <= l.in)
+            for (int64_t o = 0; o < l.out; ++o) copy(from + o * l.in, to + o * kLanes, 4);
+          else if (quad[q] >= 0)
+            for (int64_t o = 0; o < l.out; ++o) copy(from + o * l.in, to + o * kLanes, l.in - quad[q]);
+        }
+      } else {
+        for (int64_t o = 0; o < l.out; ++o)
+          for (int64_t i = 0; i < l.in; ++i) copy(weight + o * l.in + i, packed + l.weight + i * l.width + o, 1);
+      }
+    }
   }
-  return all;
-}
+};
 
 class Worker {  // the memory of one thread
  public:
   Worker(const Network& net, int64_t batch)
       : net_(net),
-        forward_offsets_(dense_offsets(net, false)),
-        backward_offsets_(dense_offsets(net, true)),
         packed_(net.packed_size),
         units_(batch * net.units),
         steps_(batch * net.units),
-        offset_(batch * net.layers[0].in),
-        brightness_(batch * net.layers[0].in),
-        lit_(batch),
+        scaled_(batch * net.layers[0].width),
+        columns_(net.blocks, batch),
         transposed_(net.transposed_size),
         zeros_(net.widest) {}
 
@@ -258,89 +370,123 @@ class Worker {  // the memory of one thread
   float train(const float* start, const Samples& data, const int32_t* sample, int64_t steps, int64_t batch,
               float learning_rate) {
     std::copy_n(start, net_.packed_size, (float*)packed_);
-    const int64_t all = steps * batch;
-    for (int64_t i = 0; i < std::min(all, kPrefetch); ++i) data.prefetch(sample[i]);
     float mean_loss = 0;
     for (int64_t m = 0; m < steps; ++m) {
-      const int64_t first = m * batch;
-      for (int64_t b = 0; b < batch; ++b) {
-        if (first + b + kPrefetch < all) data.prefetch(sample[first + b + kPrefetch]);
-        first_layer(packed_, data, sample[first + b], b);
-      }
+      const int32_t* seen = sample + m * batch;
+      first_layer(packed_, data, seen, batch, (steps - m) * batch, &columns_);
       upper_layers(packed_, batch);
       float loss = 0;
-      for (int64_t b = 0; b < batch; ++b) loss += output_step(b, data.label[sample[first + b]], -learning_rate / (float)batch);
+      for (int64_t b = 0; b < batch; b += kLanes) {
+        const int64_t n = std::min<int64_t>(kLanes, batch - b);
+        const auto label = [&](int64_t b) { return data.label[seen[b]]; };
+        const Vec losses = cross_entropies(b, n, label, -learning_rate / (float)batch);
+        for (int64_t s = 0; s < n; ++s) loss += losses[s];
+      }
       back_propagate(batch);
-      for (int64_t b = 0; b < batch; ++b) step(b);
+      step(batch);
+      first_step(data, batch);
       mean_loss += loss / (float)batch;
     }
     return mean_loss / (float)steps;
   }
 
   const float* packed() const { return packed_; }
+
+  // 1 where the label's logit is the highest, else 0, in one lane each; of equal logits the first wins, as in argmax.
+  template <typename Label>
+  Vec right(int64_t first, int64_t n, const Label& label) const {
+    const Layer& top = net_.layers.back();
+    Vec beaten[kLanes];
+    for (int64_t s = 0; s < kLanes; ++s) {
+      beaten[s] = Vec{};
+      for (int64_t i = 0; s < n && i < top.width; i += kLanes) {
+        const int32_t answer = label(first + s);
+        const Vec logit = *(const Vec*)(logits(first + s) + i), best = splat(logits(first + s)[answer]);
+        const IntVec lower = lane_numbers() + (int32_t)i < answer ? logit < best : logit <= best;
+        beaten[s] = Max{}(is_class(i) & ~lower ? splat(1.0f) : Vec{}, beaten[s]);
+      }
+    }
+    return 1.0f - each<Max>(beaten);
+  }
+
   const float* logits(int64_t b) const { return units_ + b * net_.units + net_.layers.back().unit; }
 
-  void first_layer(const float* packed, const Samples& data, int64_t sample, int64_t b) {
+  // Of sample[0..batch), with those up to sample[following) fetched ahead; sorts their blocks into `columns` if given.
+  void first_layer(const float* packed, const Samples& data, const int32_t* sample, int64_t batch, int64_t following,
+                   Columns* columns) {
     const Layer& first = net_.layers[0];
-    uint32_t* offset = offset_ + b * first.in;
-    float* brightness = brightness_ + b * first.in;
-    lit_[b] = data.decode(sample, first.width, offset, brightness);
-    weighted_sum(units_ + b * net_.units, packed + first.bias, packed + first.weight, first.width, offset, brightness,
-                 lit_[b]);
+    if (columns) columns->clear();
+    for_each_tile(first.out, [&](int64_t o, auto size) {
+      const auto all = [&](auto sort) {
+        for (int64_t b = 0; b < batch; ++b) {
+          if (o == 0 && b + kPrefetch < following) data.prefetch(sample[b + kPrefetch]);
+          first_layer_tile<size(), sort()>(units_ + b * net_.units + o, packed + first.bias + o,
+                                           packed + first.weight + o * kLanes, first.out * kBlock, first.out, data,
+                                           sample[b], columns, b);
+        }
+      };
+      if (columns && o == 0) all(std::true_type{});
+      else all(std::false_type{});
+    });
   }
 
   // All layers above the first for `batch` samples; ReLU is applied to every layer's input.
   void upper_layers(const float* packed, int64_t batch) {
     for (size_t l = 1; l < net_.layers.size(); ++l) {
       const Layer &layer = net_.layers[l], &under = net_.layers[l - 1];
-      for (int64_t b = 0; b < batch; ++b) {
-        float* below = units_ + b * net_.units + under.unit;
+      for (int64_t b = 0; b < batch; ++b)
         for (int64_t i = 0; i < under.width; i += kLanes) {
-          Vec& v = *(Vec*)(below + i);
-          v = v > 0.0f ? v : splat(0.0f);
+          Vec& v = *(Vec*)(units_ + b * net_.units + under.unit + i);
+          v = v < 0.0f ? splat(0.0f) : v;
         }
-        weighted_sum(units_ + b * net_.units + layer.unit, packed + layer.bias, packed + layer.weight, layer.width,
-                     forward_offsets_[l].data(), below, layer.in);
-      }
+      weighted_sums(units_ + layer.unit, packed + layer.bias, packed + layer.weight, layer.width, units_ + under.unit,
+                    layer.in, net_.units, batch);
     }
   }
 
-  // Cross-entropy of a row of logits; leaves softmax in `softmax` (0 beyond the classes) if it is given.
-  static float cross_entropy(const float* logits, int64_t classes, int64_t width, int32_t label, float* softmax) {
-    Vec top = splat(-std::numeric_limits<float>::infinity());
-    for (int64_t i = 0; i < width; i += kLanes)
-      top = max_of(masked(logits, i, classes, -std::numeric_limits<float>::infinity()), top);
-    const float highest = max_lanes(top);
-    Vec total = {};
-    for (int64_t i = 0; i < width; i += kLanes) {
-      const Vec e = exp_nonpositive(*(const Vec*)(logits + i) - highest);
-      const Vec kept = lane_numbers() + (int32_t)i < (int32_t)classes ? e : splat(0.0f);
-      total += kept;
-      if (softmax) *(Vec*)(softmax + i) = kept;
+  // Of up to kLanes samples from `first` on, in one lane each. Where `gradient` is not 0, leaves that many times the
+  // gradient with respect to the logits in `steps_`.
+  template <typename Label>
+  Vec cross_entropies(int64_t first, int64_t n, const Label& label, float gradient) {
+    const Layer& top = net_.layers.back();
+    const Vec nothing = splat(-std::numeric_limits<float>::infinity());
+    float highest[kLanes], answer[kLanes] = {}, factor[kLanes];
+    Vec part[kLanes];
+    for (int64_t s = 0; s < kLanes; ++s) {
+      part[s] = s < n ? nothing : Vec{};
+      for (int64_t i = 0; s < n && i < top.width; i += kLanes)
+        part[s] = Max{}(is_class(i) ? *(const Vec*)(logits(first + s) + i) : nothing, part[s]);
     }
-    const float sum = sum_lanes(total);
-    if (softmax)
-      for (int64_t i = 0; i < width; i += kLanes) *(Vec*)(softmax + i) *= 1.0f / sum;
-    return highest + std::log(sum) - logits[label];
+    const Vec maxima = each<Max>(part);
+    std::memcpy(highest, &maxima, sizeof maxima);
+    for (int64_t s = 0; s < n; ++s) {
+      answer[s] = logits(first + s)[label(first + s)];
+      part[s] = Vec{};
+      for (int64_t i = 0; i < top.width; i += kLanes) {
+        const Vec e = exp_nonpositive(*(const Vec*)(logits(first + s) + i) - highest[s]);
+        const Vec kept = is_class(i) ? e : Vec{};
+        part[s] += kept;
+        if (gradient) *(Vec*)(delta(first + s) + i) = kept;
+      }
+    }
+    for (int64_t s = n; s < kLanes; ++s) part[s] = splat(1.0f);
+    const Vec sums = each<Sum>(part);
+    if (gradient) {
+      const Vec factors = gradient / sums;
+      std::memcpy(factor, &factors, sizeof factors);
+      for (int64_t s = 0; s < n; ++s) {
+        for (int64_t i = 0; i < top.width; i += kLanes) *(Vec*)(delta(first + s) + i) *= factor[s];
+        delta(first + s)[label(first + s)] -= gradient;
+      }
+    }
+    Vec answers;
+    std::memcpy(&answers, answer, sizeof answers);
+    return (maxima - answers) + log_from_one(sums);
   }
 
  private:
-  static Vec masked(const float* values, int64_t i, int64_t n, float otherwise) {
-    return lane_numbers() + (int32_t)i < (int32_t)n ? *(const Vec*)(values + i) : splat(otherwise);
-  }
-
-  // Loss of sample b; leaves -eta/B times its gradient with respect to the logits in `steps_`.
-  float output_step(int64_t b, int32_t label, float scale) {
-    const Layer& top = net_.layers.back();
-    float* delta = steps_ + b * net_.units + top.unit;
-    const float loss = cross_entropy(logits(b), top.out, top.width, label, delta);
-    for (int64_t i = 0; i < top.width; i += kLanes) {
-      const IntVec lane = lane_numbers() + (int32_t)i;
-      const Vec softmax = *(const Vec*)(delta + i);
-      *(Vec*)(delta + i) = (lane == label ? softmax - 1.0f : softmax) * scale;
-    }
-    return loss;
-  }
+  float* delta(int64_t b) const { return steps_ + b * net_.units + net_.layers.back().unit; }
+  IntVec is_class(int64_t i) const { return lane_numbers() + (int32_t)i < (int32_t)net_.layers.back().out; }
 
   // From each layer's step to that of the layer below.
   void back_propagate(int64_t batch) {
@@ -349,40 +495,46 @@ class Worker {  // the memory of one thread
       const float* weight = packed_ + layer.weight;
       for (int64_t i = 0; i < layer.in; ++i)
         for (int64_t o = 0; o < layer.out; ++o) transposed_[o * under.width + i] = weight[i * layer.width + o];
-      for (int64_t b = 0; b < batch; ++b) {
-        float* delta = steps_ + b * net_.units + under.unit;
-        weighted_sum(delta, zeros_, transposed_, under.width, backward_offsets_[l].data(),
-                     steps_ + b * net_.units + layer.unit, layer.out);
+      weighted_sums(steps_ + under.unit, zeros_, transposed_, under.width, steps_ + layer.unit, layer.out, net_.units,
+                    batch);
+      for (int64_t b = 0; b < batch; ++b)
         for (int64_t i = 0; i < under.width; i += kLanes) {
-          const Vec active = *(const Vec*)(units_ + b * net_.units + under.unit + i);
-          *(Vec*)(delta + i) = active > 0.0f ? *(const Vec*)(delta + i) : splat(0.0f);
+          const int64_t at = b * net_.units + under.unit + i;
+          Vec& delta = *(Vec*)(steps_ + at);
+          delta = *(const Vec*)(units_ + at) > 0.0f ? delta : splat(0.0f);
         }
-      }
     }
   }
 
-  void step(int64_t b) {
-    const float* units = units_ + b * net_.units;
-    const float* steps = steps_ + b * net_.units;
+  void step(int64_t batch) {  // biases, and the weights above the first layer
     for (size_t l = 0; l < net_.layers.size(); ++l) {
       const Layer& layer = net_.layers[l];
-      const float* delta = steps + layer.unit;
-      float* bias = packed_ + layer.bias;
-      for (int64_t i = 0; i < layer.width; i += kLanes) *(Vec*)(bias + i) += *(const Vec*)(delta + i);
-      if (l == 0)
-        rank_one(packed_ + layer.weight, layer.width, offset_ + b * layer.in, brightness_ + b * layer.in, lit_[b], delta);
-      else
-        rank_one(packed_ + layer.weight, layer.width, forward_offsets_[l].data(), units + net_.layers[l - 1].unit,
-                 layer.in, delta);
+      for (int64_t i = 0; i < layer.width; i += kLanes) {
+        Vec total = *(const Vec*)(packed_ + layer.bias + i);
+        for (int64_t b = 0; b < batch; ++b) total += *(const Vec*)(steps_ + b * net_.units + layer.unit + i);
+        *(Vec*)(packed_ + layer.bias + i) = total;
+      }
+      if (l > 0)
+        add_products(packed_ + layer.weight, layer.width, units_ + net_.layers[l - 1].unit, layer.in,
+                     steps_ + layer.unit, net_.units, batch);
     }
+  }
+
+  void first_step(const Samples& data, int64_t batch) {
+    const Layer& first = net_.layers[0];
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t i = 0; i < first.width; i += kLanes)
+        *(Vec*)(scaled_ + b * first.width + i) = *(const Vec*)(steps_ + b * net_.units + i) * kScale;
+    for_each_tile(first.out, [&](int64_t o, auto size) {
+      first_step_tile<size()>(packed_ + first.weight + o * kLanes, first.out * kBlock, first.out, data, columns_,
+                              scaled_ + o, first.width);
+    });
   }
 
   const Network& net_;
-  std::vector<std::vector<uint32_t>> forward_offsets_, backward_offsets_;
   Scratch<float> packed_, units_, steps_;
-  Scratch<uint32_t> offset_;
-  Scratch<float> brightness_;
-  Scratch<int64_t> lit_;
+  Scratch<float> scaled_;  // the first layer's steps for inputs 0..255
+  Columns columns_;
   Scratch<float> transposed_, zeros_;  // transposed: rows of padding stay zero or meet zeros only
 };
 
@@ -424,14 +576,14 @@ void parallel_for(ffi::ThreadPool& pool, int64_t items, const MakeWorker& make_w
 // Every ready device: from its version of the global model through all its mini-batches.
 ffi::Error train(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, ffi::Buffer<ffi::F32> ring,
                  ffi::Buffer<ffi::S32> slot, ffi::Buffer<ffi::PRED> ready, ffi::Buffer<ffi::S32> sample,
-                 ffi::Buffer<ffi::F32> learning_rate, ffi::Buffer<ffi::S32> start, ffi::Buffer<ffi::U16> pixel,
-                 ffi::Buffer<ffi::U8> value, ffi::Buffer<ffi::S32> label, ffi::ResultBuffer<ffi::F32> local,
-                 ffi::ResultBuffer<ffi::F32> update, ffi::ResultBuffer<ffi::F32> loss) {
-  const Network net(widths);
+                 ffi::Buffer<ffi::F32> learning_rate, ffi::Buffer<ffi::S32> quad, ffi::Buffer<ffi::S32> start,
+                 ffi::Buffer<ffi::U16> block, ffi::Buffer<ffi::U8> value, ffi::Buffer<ffi::S32> label,
+                 ffi::ResultBuffer<ffi::F32> local, ffi::ResultBuffer<ffi::F32> update, ffi::ResultBuffer<ffi::F32> loss) {
+  const Network net(widths, quad.typed_data(), quad.element_count());
   const int64_t devices = slot.dimensions()[0], d = net.flat_size;
   const int64_t steps = sample.dimensions()[1], batch = sample.dimensions()[2];
   if (ring.dimensions()[1] != d) return ffi::Error::InvalidArgument("the ring buffer does not hold this network");
-  const Samples data{start.typed_data(), pixel.typed_data(), value.typed_data(), label.typed_data()};
+  const Samples data{start.typed_data(), block.typed_data(), value.typed_data(), label.typed_data()};
 
   // The versions that are needed, packed once: many devices start from the same one.
   std::vector<std::unique_ptr<Scratch<float>>> version(ring.dimensions()[0]);
@@ -465,11 +617,12 @@ ffi::Error train(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, ffi::Buf
 
 // Weighted accuracy and cross-entropy of one model over the samples range[0]..range[1]-1.
 ffi::Error judge(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, ffi::Buffer<ffi::F32> model,
-                 ffi::Buffer<ffi::S32> range, ffi::Buffer<ffi::S32> start, ffi::Buffer<ffi::U16> pixel, ffi::Buffer<ffi::U8> value,
-                 ffi::Buffer<ffi::S32> label, ffi::Buffer<ffi::F32> weight, ffi::ResultBuffer<ffi::F32> judged) {
-  const Network net(widths);
+                 ffi::Buffer<ffi::S32> range, ffi::Buffer<ffi::S32> quad, ffi::Buffer<ffi::S32> start,
+                 ffi::Buffer<ffi::U16> block, ffi::Buffer<ffi::U8> value, ffi::Buffer<ffi::S32> label,
+                 ffi::Buffer<ffi::F32> weight, ffi::ResultBuffer<ffi::F32> judged) {
+  const Network net(widths, quad.typed_data(), quad.element_count());
   if (model.element_count() != (size_t)net.flat_size) return ffi::Error::InvalidArgument("not this network's parameters");
-  const Samples data{start.typed_data(), pixel.typed_data(), value.typed_data(), label.typed_data()};
+  const Samples data{start.typed_data(), block.typed_data(), value.typed_data(), label.typed_data()};
   const int64_t begin = std::max(range.typed_data()[0], 0);
   const int64_t stop = std::min<int64_t>(range.typed_data()[1], label.element_count());
   const int64_t blocks = std::max<int64_t>(0, (stop - begin + kSamplesPerBlock - 1) / kSamplesPerBlock);
@@ -480,19 +633,21 @@ ffi::Error judge(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, ffi::Buf
   parallel_for(pool, blocks, [&] {
     return [&, worker = std::make_shared<Worker>(net, kSamplesPerPass)](int64_t block) {
       const int64_t end = std::min(stop, begin + (block + 1) * kSamplesPerBlock);
+      int32_t sample[kSamplesPerPass];
       for (int64_t first = begin + block * kSamplesPerBlock; first < end; first += kSamplesPerPass) {
         const int64_t n = std::min(kSamplesPerPass, end - first);
-        for (int64_t b = 0; b < n; ++b) worker->first_layer(packed, data, first + b, b);
+        std::iota(sample, sample + n, (int32_t)first);  // neighbours in memory, which need no fetching ahead
+        worker->first_layer(packed, data, sample, n, 0, nullptr);
         worker->upper_layers(packed, n);
-        for (int64_t b = 0; b < n; ++b) {
-          const float share = weight.typed_data()[first + b];
-          const int32_t answer = data.label[first + b];
-          const float* logits = worker->logits(b);
-          loss[block] += share * (double)Worker::cross_entropy(logits, classes, width, answer, nullptr);
-          bool first_highest = true;  // as argmax: of equal logits the first wins
-          for (int32_t c = 0; c < classes; ++c)
-            first_highest &= c < answer ? logits[c] < logits[answer] : logits[c] <= logits[answer];
-          right[block] += first_highest ? share : 0.0f;
+        for (int64_t b = 0; b < n; b += kLanes) {
+          const int64_t lanes = std::min<int64_t>(kLanes, n - b);
+          const auto label = [&](int64_t b) { return data.label[first + b]; };
+          const Vec losses = worker->cross_entropies(b, lanes, label, 0.0f), hits = worker->right(b, lanes, label);
+          for (int64_t s = 0; s < lanes; ++s) {
+            const float share = weight.typed_data()[first + b + s];
+            loss[block] += share * (double)losses[s];
+            right[block] += share * (double)hits[s];
+          }
         }
       }
     };
@@ -515,8 +670,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(PaotaTrain, train,
                                   .Arg<ffi::Buffer<ffi::PRED>>()  // ready [n]
                                   .Arg<ffi::Buffer<ffi::S32>>()   // sample [n, M, B]
                                   .Arg<ffi::Buffer<ffi::F32>>()   // learning rate
+                                  .Arg<ffi::Buffer<ffi::S32>>()   // quad [4 blocks of a row]
                                   .Arg<ffi::Buffer<ffi::S32>>()   // start [N + 1]
-                                  .Arg<ffi::Buffer<ffi::U16>>()   // pixel
+                                  .Arg<ffi::Buffer<ffi::U16>>()   // block
                                   .Arg<ffi::Buffer<ffi::U8>>()    // value
                                   .Arg<ffi::Buffer<ffi::S32>>()   // label [N]
                                   .Ret<ffi::Buffer<ffi::F32>>()   // local model [n, d]
@@ -529,8 +685,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(PaotaJudge, judge,
                                   .Attr<ffi::Span<const int32_t>>("widths")
                                   .Arg<ffi::Buffer<ffi::F32>>()   // model [d]
                                   .Arg<ffi::Buffer<ffi::S32>>()   // range [2]
+                                  .Arg<ffi::Buffer<ffi::S32>>()   // quad [4 blocks of a row]
                                   .Arg<ffi::Buffer<ffi::S32>>()   // start [N + 1]
-                                  .Arg<ffi::Buffer<ffi::U16>>()   // pixel
+                                  .Arg<ffi::Buffer<ffi::U16>>()   // block
                                   .Arg<ffi::Buffer<ffi::U8>>()    // value
                                   .Arg<ffi::Buffer<ffi::S32>>()   // label [N]
                                   .Arg<ffi::Buffer<ffi::F32>>()   // weight [N]

@@ -23,15 +23,21 @@ from ..models.mlp import Mlp
 from ..models.softmax import Softmax
 from . import build
 
+BLOCK = 16  # bytes; a vector of floats
 MAX_PARAMETERS = 2**20  # beyond, a network no longer lives in a core's cache, and large matrix products win
 
 
-class SparseRows(NamedTuple):
-    """Rows of bytes, of which only those above 0 are kept: row i is `start[i]:start[i + 1]`."""
+class BlockRows(NamedTuple):
+    """Rows of bytes cut into blocks of 16, of which only those with a byte above 0 are kept.
 
+    Row i is blocks `start[i]:start[i + 1]`. Four runs of 4 neighbours make a block; `quad` says where in a row each
+    begins, or -1 for padding.
+    """
+
+    quad: Any  # int32 [4 * blocks of a row]
     start: Any  # int32 [N + 1]
-    pixel: Any  # uint16
-    value: Any  # uint8
+    block: Any  # uint16: which of the row's
+    value: Any  # uint8 [16 * all kept]
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,8 @@ class FusedMlp:
     def name(self) -> str:
         return "fused kernel"
 
-    def encode(self, x: NDArray[np.uint8]) -> SparseRows:
-        return sparse_rows(x)
+    def encode(self, x: NDArray[np.uint8]) -> BlockRows:
+        return block_rows(x)
 
     def train(
         self,
@@ -54,7 +60,7 @@ class FusedMlp:
         slot: jax.Array,
         ready: jax.Array,
         sample: jax.Array,
-        x: SparseRows,
+        x: BlockRows,
         y: jax.Array,
     ) -> Trained:
         register()
@@ -64,7 +70,7 @@ class FusedMlp:
         return Trained(*call(ring, slot, ready, sample, learning_rate, *x, y, widths=np.array(self.widths, np.int32)))
 
     def judge(
-        self, model: jax.Array, x: SparseRows, y: jax.Array, weight: jax.Array, first: Any, count: int
+        self, model: jax.Array, x: BlockRows, y: jax.Array, weight: jax.Array, first: Any, count: int
     ) -> tuple[jax.Array, jax.Array]:
         register()
         call = jax.ffi.ffi_call("paota_mlp_judge", jax.ShapeDtypeStruct((2,), jnp.float32))
@@ -86,7 +92,7 @@ def unsuitable(model: Any, x: NDArray[Any], num_classes: int) -> str | None:
     widths = widths_of(model, x.shape[1:], num_classes)
     if sum(a * b for a, b in itertools.pairwise(widths)) > MAX_PARAMETERS:
         return "the model is too large for the kernel"
-    if widths[0] > 2**16 or np.count_nonzero(x) >= 2**31:
+    if widths[0] > 2**20 or x.size // BLOCK >= 2**31:
         return "the data are too large for the kernel"
     try:
         build.library("mlp")
@@ -100,12 +106,31 @@ def widths_of(model: Model, input_shape: tuple[int, ...], num_classes: int) -> t
     return (math.prod(input_shape), *hidden, num_classes)
 
 
-def sparse_rows(x: NDArray[np.uint8]) -> SparseRows:
+def block_rows(x: NDArray[np.uint8]) -> BlockRows:
     rows = x.reshape(len(x), -1)
-    lit = rows != 0
-    start = np.concatenate([[0], np.cumsum(lit.sum(axis=1))]).astype(np.int32)
-    pixel = np.broadcast_to(np.arange(rows.shape[1], dtype=np.uint16), rows.shape)[lit]
-    return SparseRows(start, pixel, rows[lit])
+    quad = quads(x.shape[1:])
+    column = (quad[:, None] + np.arange(4)).ravel()
+    inside = (quad[:, None] >= 0).repeat(4, axis=1).ravel() & (column < rows.shape[1])
+    blocks = len(quad) // 4
+    start, block, value = [np.zeros(1, np.int64)], [], []
+    for part in np.array_split(rows, max(1, rows.size // 2**26)):  # large data are not held twice
+        ordered = np.where(inside, part[:, np.where(inside, column, 0)], np.uint8(0)).reshape(len(part), blocks, BLOCK)
+        lit = ordered.any(axis=2)
+        start.append(start[-1][-1] + np.cumsum(lit.sum(axis=1)))
+        block.append(np.broadcast_to(np.arange(blocks, dtype=np.uint16), lit.shape)[lit])
+        value.append(ordered[lit].ravel())
+    return BlockRows(quad, np.concatenate(start).astype(np.int32), np.concatenate(block), np.concatenate(value))
+
+
+def quads(shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Where the runs of 4 begin: blocks of 4 x 4 pixels of an image, for ink clusters; else 16 neighbours of the row."""
+    size = math.prod(shape)
+    row = size // shape[0]
+    if len(shape) < 2 or row % 4:
+        begin = np.arange(0, -(-size // BLOCK) * BLOCK, 4)
+        return np.where(begin < size, begin, -1).astype(np.int32)
+    top, left, line = np.meshgrid(np.arange(0, shape[0], 4), np.arange(0, row, 4), np.arange(4), indexing="ij")
+    return np.where(top + line < shape[0], (top + line) * row + left, -1).ravel().astype(np.int32)
 
 
 @functools.cache
