@@ -42,11 +42,11 @@ class Checkpoints:
     folder: Path
     identity: Mapping[str, Any]
     every_s: float = 10.0
-    _last: float = field(default_factory=time.monotonic)
+    _begun: float = field(default_factory=time.monotonic)
+    _last: dict[int, float] = field(default_factory=dict)
 
-    @property
-    def due(self) -> bool:
-        return time.monotonic() - self._last >= self.every_s
+    def due(self, unit: int) -> bool:
+        return time.monotonic() - self._last.get(unit, self._begun) >= self.every_s
 
     def save(self, unit: int, saved: Saved) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -61,7 +61,7 @@ class Checkpoints:
         }
         arrays["header"] = np.frombuffer(json.dumps(files.jsonable(header)).encode(), np.uint8)
         files.write_npz(self.folder / f"{unit}.npz", arrays)
-        self._last = time.monotonic()
+        self._last[unit] = time.monotonic()
 
     def load(self, unit: int) -> Saved | None:
         """What was saved of a unit, or None if it has not been begun. Refuses whatever does not belong to this run."""

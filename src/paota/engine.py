@@ -322,11 +322,15 @@ def sizes(devices: int, num_parameters: int, mesh: Mesh | None) -> tuple[int, in
     Few different sizes, and whole vectors: then zeros at the end change no sum.
     """
     unit = math.lcm(16 if devices > 1 else 1, 1 if mesh is None else mesh.size)
-    row_bytes = 2 * 4 * num_parameters  # the model and the update
-    if _round_up(devices, unit) * row_bytes <= HELD_BYTES:
+    if _round_up(devices, unit) * row_bytes(num_parameters) <= HELD_BYTES:
         return _round_up(devices, unit), None
-    block = _round_up(BLOCK_BYTES // row_bytes, unit)
+    block = _round_up(BLOCK_BYTES // row_bytes(num_parameters), unit)
     return _round_up(devices, block), block
+
+
+def row_bytes(num_parameters: int) -> int:
+    """Of one device of an event: its model and its update."""
+    return 2 * 4 * num_parameters
 
 
 def _round_up(number: int, unit: int) -> int:

@@ -1,4 +1,8 @@
-"""One experiment from settings to result: data, timelines, then the engine, algorithm by algorithm and seed by seed."""
+"""One experiment from settings to result: data, timelines, then the engine, for every algorithm and seed.
+
+Algorithms and seeds run side by side on the cores of the machine: while one draws, or decides on powers, another trains.
+No draw and no bit depends on the company. (Seeds batched into one program were slower, and changed the last bits.)
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ import functools
 import math
 import os
 import platform
+import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -33,7 +38,7 @@ EVENTS_A_CALL = 10
 
 
 class Progress(Protocol):
-    """What the host may tell a watcher; every method may do nothing."""
+    """What the host may tell a watcher; every method may do nothing. Never called by two threads at once."""
 
     def compiling(self, label: str) -> None: ...
     def compiled(self, label: str, seconds: float) -> None: ...
@@ -71,7 +76,7 @@ def execute(
     started = datetime.now(UTC)
     simulator = Simulator(plan, progress or Silent(), events_a_call, checkpoints, stop)
     simulator.compile_ahead()
-    trajectories = [simulator.trajectory(unit, *parts) for unit, parts in enumerate(plan.units())]
+    trajectories = simulator.trajectories()
     recorded = min(recorded_devices(timeline) for timeline in plan.timelines.values())
     whole = recorded >= min(int(t.device.max(initial=0)) + 1 for t in plan.timelines.values())
     records = "all devices" if whole else f"devices 0 to {recorded - 1}: more would not fit"
@@ -103,6 +108,9 @@ class Simulator:
         self.checkpoints, self.stop = checkpoints, stop
         self._compiled: dict[int, Any] = {}
         self._fleets: dict[tuple[int, Any], Any] = {}
+        self._shared = threading.RLock()  # for programs, data and the watcher
+        self._abandoned = threading.Event()
+        self._computing, self._clock_s, self._read = 0, 0.0, time.perf_counter()
 
     @functools.cached_property
     def learner(self) -> tuple[Any, str]:
@@ -122,7 +130,7 @@ class Simulator:
             return  # nothing to gain, or processes that must all do the same, or a resumed run that may need few of them
         fleet = self._fleet(seed, self.learner[0])
         compiling: dict[int, tuple[str, Future[tuple[Any, float]]]] = {}
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             for contestant in contestants:
                 program = self._program(contestant)
                 if id(program) in compiling:
@@ -137,6 +145,39 @@ class Simulator:
         for key, (label, future) in compiling.items():
             self._compiled[key], seconds = future.result()
             self.progress.compiled(label, seconds)
+
+    def trajectories(self) -> list[Trajectory]:
+        """Of all units, in the order of the plan. The first failure, or a wish to stop, ends them all."""
+        units = list(enumerate(self.plan.units()))
+        if self.side_by_side == 1:
+            return [self.trajectory(unit, *parts) for unit, parts in units]
+        with ThreadPoolExecutor(self.side_by_side) as pool:
+            futures = [pool.submit(self.trajectory, unit, *parts) for unit, parts in units]
+            try:
+                first, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                for future in first:
+                    future.result()
+            except BaseException:
+                self._abandoned.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        return [future.result() for future in futures]
+
+    @functools.cached_property
+    def side_by_side(self) -> int:
+        """Units that run at once: one a core, unless they share their devices, or would not fit into memory together."""
+        import jax
+
+        from . import engine
+
+        units = sum(1 for _ in self.plan.units())
+        if units == 1 or jax.default_backend() != "cpu" or jax.device_count() > 1:
+            return 1
+        shapes = [self._program(contestant).shape for contestant in self.plan.experiment.contestants]
+        if any(shape.block for shape in shapes):
+            return 1
+        most_bytes = max(engine.row_bytes(self._num_parameters) * shape.max_ready for shape in shapes)
+        return max(1, min(units, cores(), engine.HELD_BYTES // most_bytes))
 
     def trajectory(self, unit: int, contestant: Contestant, seed: int) -> Trajectory:
         import jax
@@ -160,14 +201,17 @@ class Simulator:
             rows, count = engine.rows_of(timeline, done, program.shape, evaluate)
             arguments = program.place((numbers, root, fleet, state, rows, np.int32(count)))
             step = self._compile(contestant, program, arguments)
-            begin = time.perf_counter()
-            state, log = jax.block_until_ready(step(*arguments))
-            compute_s += time.perf_counter() - begin
+            begin = self._share(+1)
+            try:
+                state, log = jax.block_until_ready(step(*arguments))
+            finally:
+                compute_s += self._share(-1) - begin
             logs.append(_up_to_divergence(jax.tree.map(lambda column, n=count: np.asarray(column)[:n], log)))
             done += len(logs[-1].finite)
-            self.progress.advanced(contestant.label, seed, done, len(timeline), _last_known(logs[-1].test_accuracy))
-            stopping = self.stop()
-            if self.checkpoints and (self.checkpoints.due or stopping):
+            with self._shared:
+                self.progress.advanced(contestant.label, seed, done, len(timeline), _last_known(logs[-1].test_accuracy))
+            stopping = self.stop() or self._abandoned.is_set()
+            if self.checkpoints and (self.checkpoints.due(unit) or stopping):
                 self._save(unit, state, logs, saved := done, compute_s)
             if stopping:
                 raise Interrupted
@@ -177,8 +221,17 @@ class Simulator:
         last = np.asarray(state.ring[done % program.shape.versions])
         diverged = done if _diverged(logs) else None
         finished = self.record(contestant, seed, timeline, log, first_judgement, last, diverged, compute_s)
-        self.progress.finished(finished)
+        with self._shared:
+            self.progress.finished(finished)
         return finished
+
+    def _share(self, change: int) -> float:
+        """A clock that runs as many times slower as there are units computing; `change` begins or ends one of them."""
+        with self._shared:
+            now = time.perf_counter()
+            self._clock_s += (now - self._read) / max(self._computing, 1)
+            self._read, self._computing = now, self._computing + change
+            return self._clock_s
 
     def record(
         self, contestant: Contestant, seed: int, timeline: Timeline, log: Any, initial: list[float], model: NDArray[Any],
@@ -254,12 +307,12 @@ class Simulator:
         return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
     def _compile(self, contestant: Contestant, program: Any, arguments: tuple[Any, ...]) -> Any:
-        if id(program) not in self._compiled:
-            self.progress.compiling(contestant.label)
-            begin = time.perf_counter()
-            self._compiled[id(program)] = program.compile(*arguments)
-            self.progress.compiled(contestant.label, time.perf_counter() - begin)
-        return self._compiled[id(program)]
+        with self._shared:
+            if id(program) not in self._compiled:
+                self.progress.compiling(contestant.label)
+                self._compiled[id(program)], seconds = _timed(program.compile, arguments)
+                self.progress.compiled(contestant.label, seconds)
+            return self._compiled[id(program)]
 
     def _fleet(self, seed: int, learner: Any = None) -> Any:
         """The data on the JAX device, as `learner` wants it. Shards of all seeds are padded alike, to compile once."""
@@ -268,7 +321,9 @@ class Simulator:
 
         from . import engine
 
-        if (seed, learner) not in self._fleets:
+        with self._shared:
+            if (seed, learner) in self._fleets:
+                return self._fleets[seed, learner]
             dataset, shards = self.plan.dataset, self.plan.shards[seed]
             longest = max(len(s.indices) for s in self.plan.shards.values())
             share = np.bincount(shards.indices, minlength=len(dataset.y_train)) / len(shards.indices)
@@ -277,15 +332,24 @@ class Simulator:
                 x_train, x_test = x if learner is None else map(learner.encode, x)
                 samples = {"x_train": x_train, "y_train": dataset.y_train, "x_test": x_test, "y_test": dataset.y_test}
                 self._samples: dict[str, Any] = jax.tree.map(jnp.asarray, samples)
-            self._fleets.clear()  # one seed at a time: memory does not grow with the number of seeds
-            self._fleets[seed, learner] = engine.Fleet(
+            elif len(self._fleets) >= self.side_by_side:  # memory does not grow with the number of seeds
+                del self._fleets[next(iter(self._fleets))]
+            fleet = engine.Fleet(
                 **self._samples,
                 shard_indices=jnp.asarray(np.pad(shards.indices, (0, longest - len(shards.indices)))),
                 shard_offsets=jnp.asarray(shards.offsets[:-1].astype(np.int32)),
                 shard_sizes=jnp.asarray(shards.sizes.astype(np.int32)),
                 sample_weight=jnp.asarray(share, float),
             )
-        return self._fleets[seed, learner]
+            self._fleets[seed, learner] = fleet
+            return fleet
+
+
+def cores() -> int:
+    """That this process may use: what the system gives it, and no more than OMP_NUM_THREADS says, where that is set."""
+    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(given, int(wanted))) if wanted.isdecimal() else given
 
 
 def _timed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:

@@ -43,7 +43,7 @@ def uninterrupted():
 
 
 def test_interrupted_and_resumed_after_every_call(tmp_path, uninterrupted):
-    """The hardest case: it gets one engine call further each time."""
+    """The hardest case: every unit that runs gets one engine call further each time."""
     prepared = plan()
     calls = 0
     while True:
@@ -53,7 +53,7 @@ def test_interrupted_and_resumed_after_every_call(tmp_path, uninterrupted):
             break
         except Interrupted:
             calls += 1
-    assert calls == 4 * 6
+    assert 4 * 6 / simulate.cores() <= calls <= 4 * 6
     assert outcome(result) == uninterrupted
 
 

@@ -37,7 +37,7 @@ class LiveProgress:
             transient=False,
         )
         self._tasks: dict[str, Any] = {}
-        self._done_before: dict[str, int] = {}
+        self._done: dict[str, dict[int, int]] = {}  # rounds by label and seed
         width = max(len(c.label) for c in plan.experiment.contestants)
         for contestant in plan.experiment.contestants:
             total = sum(len(plan.timelines[contestant.label, seed]) for seed in plan.seeds)
@@ -45,7 +45,7 @@ class LiveProgress:
             self._tasks[contestant.label] = self._bars.add_task(
                 "", total=total, title=title, note="waiting", start=False
             )
-            self._done_before[contestant.label] = 0
+            self._done[contestant.label] = {}
 
     def __enter__(self) -> LiveProgress:
         self._bars.start()
@@ -66,15 +66,16 @@ class LiveProgress:
     def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
         task = self._tasks[label]
         self._bars.start_task(task)
+        self._done[label][seed] = round
         note = "" if math.isnan(accuracy) else f"accuracy {accuracy:.1%}"
-        self._bars.update(task, completed=self._done_before[label] + round, note=f"seed {seed}  {note}")
+        self._bars.update(task, completed=sum(self._done[label].values()), note=f"seed {seed}  {note}")
 
     def finished(self, trajectory: Trajectory) -> None:
         label = trajectory.label
         if trajectory.diverged_round is not None:
             note = f"seed {trajectory.seed} diverged in round {trajectory.diverged_round}"
             self._bars.console.print(f"[red]{escape(label)}: {note}; the others go on[/red]")
-        self._done_before[label] += len(trajectory.metrics["round"]) - 1
+        self._done[label][trajectory.seed] = len(trajectory.metrics["round"]) - 1
 
 
 def show_summary(result: Result) -> None:

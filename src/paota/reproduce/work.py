@@ -81,17 +81,19 @@ class _Told:
     """The simulator's progress, as rounds of the whole cell."""
 
     def __init__(self, cell: Cell, tell: Tell) -> None:
-        self.cell, self.tell, self.before = cell, tell, 0
+        self.cell, self.tell = cell, tell
+        self.done: dict[tuple[str, int], int] = {}
 
     def compiling(self, label: str) -> None: ...
 
     def compiled(self, label: str, seconds: float) -> None: ...
 
     def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
-        self.tell(self.cell.name, self.before + round)
+        self.done[label, seed] = round
+        self.tell(self.cell.name, sum(self.done.values()))
 
     def finished(self, trajectory: Trajectory) -> None:
-        self.before += len(trajectory.metrics["round"]) - 1
+        self.done[trajectory.label, trajectory.seed] = len(trajectory.metrics["round"]) - 1
 
 
 def _optimum(cell: Cell, folder: Path) -> None:

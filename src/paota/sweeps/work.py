@@ -47,19 +47,21 @@ class Teller:
 
     def __init__(self, total: int, tell: Any) -> None:
         self._total, self._tell = max(total, 1), tell
-        self._before, self._last = 0, time.monotonic()
+        self._last = time.monotonic()
+        self._done: dict[tuple[str, int], int] = {}
 
     def compiling(self, label: str) -> None: ...
 
     def compiled(self, label: str, seconds: float) -> None: ...
 
     def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
+        self._done[label, seed] = round
         if time.monotonic() - self._last >= TELL_EVERY_S:
             self._last = time.monotonic()
-            self._tell((self._before + round) / self._total)
+            self._tell(sum(self._done.values()) / self._total)
 
     def finished(self, trajectory: Any) -> None:
-        self._before += len(trajectory.metrics["round"]) - 1
+        self._done[trajectory.label, trajectory.seed] = len(trajectory.metrics["round"]) - 1
 
 
 def compute(job: Job, tell: Any = lambda share: None) -> None:

@@ -1,0 +1,100 @@
+"""Algorithms and seeds run side by side: same bits as one after another, one watcher at a time, errors end them all."""
+
+import threading
+import time
+
+import pytest
+
+from paota import engine, simulate
+from paota.errors import Interrupted, UserError
+from paota.experiment import Experiment
+
+TABLE = {
+    "rounds": 12,
+    "data": {"dataset": "synthetic", "devices": 8, "sizes": [30, 60]},
+    "training": {"local_steps": 2, "batch_size": 8},
+    "algorithms": [{"name": "paota"}, {"name": "local-sgd"}, {"name": "cotaf"}],
+}
+
+
+@pytest.fixture
+def three_cores(monkeypatch):
+    monkeypatch.setattr(simulate, "cores", lambda: 3)
+
+
+def plan(seeds=3):
+    return simulate.plan(Experiment.from_dict(TABLE), seeds=seeds)
+
+
+def outcome(result):
+    return [
+        (t.label, t.seed, t.model.tobytes(), {k: v.tobytes() for k, v in t.metrics.items()})
+        for t in result.trajectories
+    ]
+
+
+class Watcher(simulate.Silent):
+    """Fails when two threads tell it something at once; sleeps a little, so that they would."""
+
+    def __init__(self):
+        self.busy = threading.Lock()
+        self.seen = []
+
+    def advanced(self, label, seed, round, rounds, accuracy):
+        assert self.busy.acquire(blocking=False)
+        time.sleep(0.001)
+        self.seen.append((label, seed, round, threading.get_ident()))
+        self.busy.release()
+
+
+def test_same_bits_and_order_as_one_after_another(monkeypatch, three_cores):
+    watcher = Watcher()
+    together = simulate.execute(plan(), progress=watcher, events_a_call=2)
+    assert len({thread for *_, thread in watcher.seen}) > 1  # it was side by side
+    monkeypatch.setattr(simulate, "cores", lambda: 1)
+    assert outcome(together) == outcome(simulate.execute(plan(), events_a_call=2))
+
+
+def test_an_error_in_one_ends_all_and_is_the_one_that_is_told(three_cores):
+    class Failing(Watcher):
+        def advanced(self, label, seed, round, rounds, accuracy):
+            super().advanced(label, seed, round, rounds, accuracy)
+            if label == "local-sgd":
+                raise UserError("enough")
+
+    watcher = Failing()
+    with pytest.raises(UserError, match="enough"):
+        simulate.execute(plan(), progress=watcher, events_a_call=1)
+    assert len(watcher.seen) < 3 * 3 * 12  # most were not computed
+    assert threading.active_count() == 1 or all("ThreadPool" not in t.name for t in threading.enumerate())
+
+
+def test_a_wish_to_stop_ends_all(three_cores):
+    watcher = Watcher()
+    with pytest.raises(Interrupted):
+        simulate.execute(plan(), progress=watcher, events_a_call=2, stop=lambda: len(watcher.seen) >= 5)
+    assert 5 <= len(watcher.seen) <= 5 + 3
+
+
+def test_seconds_are_shared_between_those_that_run_at_once(three_cores):
+    begin = time.perf_counter()
+    result = simulate.execute(plan(), events_a_call=2)
+    assert sum(t.compute_s for t in result.trajectories) <= time.perf_counter() - begin
+
+
+def test_what_would_not_fit_into_memory_together_runs_alone(monkeypatch, three_cores):
+    together = simulate.Simulator(plan(), simulate.Silent(), 2)
+    assert together.side_by_side == 3
+    one = engine.row_bytes(together._num_parameters) * 16  # places for the 8 devices
+    monkeypatch.setattr(engine, "HELD_BYTES", 2 * one + 1)
+    assert simulate.Simulator(plan(), simulate.Silent(), 2).side_by_side == 2
+    monkeypatch.setattr(engine, "HELD_BYTES", one - 1)
+    assert simulate.Simulator(plan(), simulate.Silent(), 2).side_by_side == 1
+
+
+@pytest.mark.parametrize(("said", "wanted"), [("1", 1), ("", None), ("many", None), ("0", 1)])
+def test_cores_are_at_most_what_the_user_allows(monkeypatch, said, wanted):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    free = simulate.cores()
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    assert simulate.cores() == (wanted or free)
