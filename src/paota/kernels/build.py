@@ -1,4 +1,4 @@
-"""Compile a C++ source of this folder for this very processor, once, into the user's cache folder."""
+"""Compile a kernel of this folder for this very processor, once, into the user's cache folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..caches import cache_folder, writable
 
 # Strict IEEE arithmetic stays on (no -ffast-math): results must not depend on what the optimiser feels like.
-FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-w")
+FLAGS = ("-std=c++17", "-fPIC", "-w")
+# Two parts, compiled side by side: that somebody waits for it once is no reason to let him wait long.
+PARTS = {"{}.cc": "-O3", "{}_ffi.cc": "-O1"}
 TIMEOUT_S = 120
+HERE = Path(__file__).parent
 
 
 class CannotBuild(Exception):
@@ -25,12 +29,11 @@ class CannotBuild(Exception):
 
 @functools.cache
 def library(name: str) -> ctypes.CDLL:
-    """The library compiled from `name`.cc; `CannotBuild` if that is impossible here."""
-    source = Path(__file__).with_name(f"{name}.cc")
+    """The library compiled from `name`.cc and `name`_ffi.cc; `CannotBuild` if that is impossible here."""
     compiler = _compiler()
-    file = _folder() / f"{name}-{_fingerprint(source, compiler)}.so"
+    file = _folder() / f"{name}-{_fingerprint(name, compiler)}.so"
     if not file.exists():
-        _compile(compiler, source, file)
+        _build(compiler, name, file)
     try:
         return ctypes.CDLL(str(file))
     except OSError as error:
@@ -55,11 +58,12 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="paota-kernels-")
 
 
-def _fingerprint(source: Path, compiler: str) -> str:
+def _fingerprint(name: str, compiler: str) -> str:
     """Changes with source, compiler, JAX's interface and processor: many machines may share a home folder."""
     from importlib.metadata import version
 
-    parts = [source.read_text(), compiler, *_version(compiler), version("jaxlib"), _processor(), *FLAGS]
+    sources = [file.read_text() for file in sorted(HERE.glob(f"{name}*")) if file.suffix in (".cc", ".h")]
+    parts = [*sources, compiler, *_version(compiler), version("jaxlib"), _processor(), *FLAGS, *PARTS.values()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
 
 
@@ -82,24 +86,32 @@ def _processor() -> str:
     return "\n".join([platform.system(), platform.machine(), *sorted(found)])
 
 
-def _compile(compiler: str, source: Path, file: Path) -> None:
+def _build(compiler: str, name: str, file: Path) -> None:
     import jax
 
-    handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".so")
-    os.close(handle)
-    command = [compiler, *FLAGS, "-isystem", jax.ffi.include_dir(), str(source), "-o", temporary]
-    try:
+    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=file.parent) as folder:
         for native in (["-march=native"], []):  # some compilers know no `native`
+            flags = [*FLAGS, *native, "-isystem", jax.ffi.include_dir()]
+            objects = {part.format(name): Path(folder) / part.format(name).replace(".cc", ".o") for part in PARTS}
+            compiling = [
+                [compiler, *flags, level, "-c", str(HERE / source), "-o", str(objects[source])]
+                for source, level in zip(objects, PARTS.values(), strict=True)
+            ]
+            library = Path(folder) / "library.so"
             try:
-                subprocess.run([*command, *native], check=True, capture_output=True, timeout=TIMEOUT_S)
+                with ThreadPoolExecutor() as pool:
+                    list(pool.map(_call, compiling))
+                _call([compiler, "-shared", *map(str, objects.values()), "-o", str(library)])
             except (subprocess.SubprocessError, OSError) as error:
                 failure = CannotBuild(f"{compiler} failed: {_first_line(error)}")
             else:
-                Path(temporary).replace(file)  # whole or not at all, whoever else is compiling
+                library.replace(file)  # whole or not at all, whoever else is compiling
                 return
         raise failure
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+
+
+def _call(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT_S)
 
 
 def _first_line(error: Exception) -> str:

@@ -28,10 +28,9 @@
 #include <immintrin.h>
 #endif
 
-#include "xla/ffi/api/ffi.h"
+#include "mlp.h"
 
-namespace ffi = xla::ffi;
-
+namespace paota {
 namespace {
 
 #if defined(__AVX512F__)
@@ -143,40 +142,33 @@ struct Scratch {  // 64-byte aligned, zeroed
 
 // ------------------------------------------------------------------------------------------------------- the samples
 
-struct Samples {  // row i: the blocks start[i]..start[i+1] of 16 bytes each; the others are black
-  const int32_t* start;
-  const uint16_t* block;  // which one of the row's blocks
-  const uint8_t* value;
-  const int32_t* label;
-
-  void prefetch(int64_t i) const {
-    const int64_t first = start[i], last = start[i + 1];
-    fetch(value + first * kBlock, value + last * kBlock);
-    fetch(block + first, block + last);
+// Every line of the cache between two addresses. GCC takes a function that only prefetches for one without effect and
+// drops the call; the empty statement in assembler keeps it.
+inline void fetch(const void* begin, const void* end) {
+  for (uintptr_t line = (uintptr_t)begin & ~(uintptr_t)63; line < (uintptr_t)end; line += 64) {
+    __builtin_prefetch((const void*)line);
+    asm volatile("");
   }
+}
 
-  // Every line of the cache between them. GCC takes a function that only prefetches for one without effect and drops
-  // the call; the empty statement in assembler keeps it.
-  static void fetch(const void* begin, const void* end) {
-    for (uintptr_t line = (uintptr_t)begin & ~(uintptr_t)63; line < (uintptr_t)end; line += 64) {
-      __builtin_prefetch((const void*)line);
-      asm volatile("");
-    }
-  }
+inline void fetch(const Samples& data, int64_t i) {
+  const int64_t first = data.start[i], last = data.start[i + 1];
+  fetch(data.value + first * kBlock, data.value + last * kBlock);
+  fetch(data.block + first, data.block + last);
+}
 
-  Vec pixels(int64_t at, int part) const {  // of a block's kBlock / kLanes parts
-    const uint8_t* bytes = value + at * kBlock + part * kLanes;
+inline Vec pixels(const Samples& data, int64_t at, int part) {  // of a block's kBlock / kLanes parts
+  const uint8_t* bytes = data.value + at * kBlock + part * kLanes;
 #if defined(__AVX512F__)  // compilers turn the plain form into dozens of instructions
-    return (Vec)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)bytes)));
+  return (Vec)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)bytes)));
 #elif defined(__AVX2__)
-    return (Vec)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)bytes)));
+  return (Vec)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)bytes)));
 #else
-    Vec pixels;
-    for (int l = 0; l < kLanes; ++l) pixels[l] = (float)bytes[l];
-    return pixels;
+  Vec pixels;
+  for (int l = 0; l < kLanes; ++l) pixels[l] = (float)bytes[l];
+  return pixels;
 #endif
-  }
-};
+}
 
 // The blocks of a mini-batch, sorted by where they stand in the row.
 class Columns {
@@ -222,7 +214,7 @@ inline void first_layer_tile(float* out, const float* bias, const float* weight,
   for (int64_t at = data.start[sample], end = data.start[sample + 1]; at < end; ++at) {
     const int64_t block = data.block[at];
     for (int part = 0; part < kBlock / kLanes; ++part) {
-      const Vec x = data.pixels(at, part);
+      const Vec x = pixels(data, at, part);
       const Vec* row = (const Vec*)(weight + block * stride) + part * outputs;
       for (int o = 0; o < T; ++o) sum[o] += x * row[o];
     }
@@ -241,7 +233,7 @@ inline void first_step_tile(float* weight, int64_t stride, int64_t outputs, cons
       Vec sum[T];
       for (int o = 0; o < T; ++o) sum[o] = row[o];
       for (const Columns::Entry* e = columns.begin(block); e < columns.end(block); ++e) {
-        const Vec x = data.pixels(e->at, part);
+        const Vec x = pixels(data, e->at, part);
         const float* d = delta + e->sample * width;
         for (int o = 0; o < T; ++o) sum[o] += x * d[o];
       }
@@ -267,7 +259,7 @@ inline void for_each_tile(int64_t n, const Body& body) {
 // Samples follow each other at a distance of `stride` floats; rows of weights, `width` apart, stay in registers for all.
 
 // out = init + sum over n of value[i] * rows[i], of every sample.
-inline void weighted_sums(float* out, const float* init, const float* rows, int64_t width, const float* value, int64_t n,
+__attribute__((noinline)) void weighted_sums(float* out, const float* init, const float* rows, int64_t width, const float* value, int64_t n,
                           int64_t stride, int64_t batch) {
   for (int64_t j = 0; j < width; j += kLanes)
     for_each_tile(n, [&](int64_t i, auto size) {
@@ -283,7 +275,7 @@ inline void weighted_sums(float* out, const float* init, const float* rows, int6
 }
 
 // rows[i] += value[i] * step, of every sample.
-inline void add_products(float* rows, int64_t width, const float* value, int64_t n, const float* step, int64_t stride,
+__attribute__((noinline)) void add_products(float* rows, int64_t width, const float* value, int64_t n, const float* step, int64_t stride,
                          int64_t batch) {
   for (int64_t j = 0; j < width; j += kLanes)
     for_each_tile(n, [&](int64_t i, auto size) {
@@ -305,10 +297,9 @@ struct Layer {
 };
 
 struct Network {
-  // `quad`: where each run of 4 neighbours of a block begins in the row of inputs; -1 beyond its end.
-  Network(ffi::Span<const int32_t> widths, const int32_t* quad, int64_t quads) : quad(quad), blocks(quads / 4) {
-    for (size_t l = 0; l + 1 < widths.size(); ++l) {
-      const int64_t in = widths[l], out = widths[l + 1], width = padded(out);
+  explicit Network(const Shape& shape) : quad(shape.quad), blocks(shape.quads / 4) {
+    for (size_t l = 0; l + 1 < shape.widths.size(); ++l) {
+      const int64_t in = shape.widths[l], out = shape.widths[l + 1], width = padded(out);
       layers.push_back({in, out, width, packed_size, packed_size + width, flat_size, units});
       packed_size += width + (l == 0 ? blocks * kBlock * out : in * width);
       flat_size += out * (1 + in);
@@ -378,7 +369,8 @@ class Worker {  // the memory of one thread
       float loss = 0;
       for (int64_t b = 0; b < batch; b += kLanes) {
         const int64_t n = std::min<int64_t>(kLanes, batch - b);
-        const auto label = [&](int64_t b) { return data.label[seen[b]]; };
+        int32_t label[kLanes];
+        for (int64_t s = 0; s < n; ++s) label[s] = data.label[seen[b + s]];
         const Vec losses = cross_entropies(b, n, label, -learning_rate / (float)batch);
         for (int64_t s = 0; s < n; ++s) loss += losses[s];
       }
@@ -393,14 +385,13 @@ class Worker {  // the memory of one thread
   const float* packed() const { return packed_; }
 
   // 1 where the label's logit is the highest, else 0, in one lane each; of equal logits the first wins, as in argmax.
-  template <typename Label>
-  Vec right(int64_t first, int64_t n, const Label& label) const {
+  __attribute__((noinline)) Vec right(int64_t first, int64_t n, const int32_t* label) const {
     const Layer& top = net_.layers.back();
     Vec beaten[kLanes];
     for (int64_t s = 0; s < kLanes; ++s) {
       beaten[s] = Vec{};
       for (int64_t i = 0; s < n && i < top.width; i += kLanes) {
-        const int32_t answer = label(first + s);
+        const int32_t answer = label[s];
         const Vec logit = *(const Vec*)(logits(first + s) + i), best = splat(logits(first + s)[answer]);
         const IntVec lower = lane_numbers() + (int32_t)i < answer ? logit < best : logit <= best;
         beaten[s] = Max{}(is_class(i) & ~lower ? splat(1.0f) : Vec{}, beaten[s]);
@@ -412,14 +403,14 @@ class Worker {  // the memory of one thread
   const float* logits(int64_t b) const { return units_ + b * net_.units + net_.layers.back().unit; }
 
   // Of sample[0..batch), with those up to sample[following) fetched ahead; sorts their blocks into `columns` if given.
-  void first_layer(const float* packed, const Samples& data, const int32_t* sample, int64_t batch, int64_t following,
+  __attribute__((noinline)) void first_layer(const float* packed, const Samples& data, const int32_t* sample, int64_t batch, int64_t following,
                    Columns* columns) {
     const Layer& first = net_.layers[0];
     if (columns) columns->clear();
     for_each_tile(first.out, [&](int64_t o, auto size) {
       const auto all = [&](auto sort) {
         for (int64_t b = 0; b < batch; ++b) {
-          if (o == 0 && b + kPrefetch < following) data.prefetch(sample[b + kPrefetch]);
+          if (o == 0 && b + kPrefetch < following) fetch(data, sample[b + kPrefetch]);
           first_layer_tile<size(), sort()>(units_ + b * net_.units + o, packed + first.bias + o,
                                            packed + first.weight + o * kLanes, first.out * kBlock, first.out, data,
                                            sample[b], columns, b);
@@ -431,7 +422,7 @@ class Worker {  // the memory of one thread
   }
 
   // All layers above the first for `batch` samples; ReLU is applied to every layer's input.
-  void upper_layers(const float* packed, int64_t batch) {
+  __attribute__((noinline)) void upper_layers(const float* packed, int64_t batch) {
     for (size_t l = 1; l < net_.layers.size(); ++l) {
       const Layer &layer = net_.layers[l], &under = net_.layers[l - 1];
       for (int64_t b = 0; b < batch; ++b)
@@ -446,8 +437,7 @@ class Worker {  // the memory of one thread
 
   // Of up to kLanes samples from `first` on, in one lane each. Where `gradient` is not 0, leaves that many times the
   // gradient with respect to the logits in `steps_`.
-  template <typename Label>
-  Vec cross_entropies(int64_t first, int64_t n, const Label& label, float gradient) {
+  __attribute__((noinline)) Vec cross_entropies(int64_t first, int64_t n, const int32_t* label, float gradient) {
     const Layer& top = net_.layers.back();
     const Vec nothing = splat(-std::numeric_limits<float>::infinity());
     float highest[kLanes], answer[kLanes] = {}, factor[kLanes];
@@ -460,7 +450,7 @@ class Worker {  // the memory of one thread
     const Vec maxima = each<Max>(part);
     std::memcpy(highest, &maxima, sizeof maxima);
     for (int64_t s = 0; s < n; ++s) {
-      answer[s] = logits(first + s)[label(first + s)];
+      answer[s] = logits(first + s)[label[s]];
       part[s] = Vec{};
       for (int64_t i = 0; i < top.width; i += kLanes) {
         const Vec e = exp_nonpositive(*(const Vec*)(logits(first + s) + i) - highest[s]);
@@ -476,7 +466,7 @@ class Worker {  // the memory of one thread
       std::memcpy(factor, &factors, sizeof factors);
       for (int64_t s = 0; s < n; ++s) {
         for (int64_t i = 0; i < top.width; i += kLanes) *(Vec*)(delta(first + s) + i) *= factor[s];
-        delta(first + s)[label(first + s)] -= gradient;
+        delta(first + s)[label[s]] -= gradient;
       }
     }
     Vec answers;
@@ -545,7 +535,7 @@ class Worker {  // the memory of one thread
 // Waits for items, not for tasks: all threads of the pool may be waiting here for calls of their own, and a task that
 // nobody has time for must not be missed. A task that comes late finds nothing left and touches nothing of the caller's.
 template <typename MakeWorker>
-void parallel_for(ffi::ThreadPool& pool, int64_t items, const MakeWorker& make_worker) {
+void parallel_for(const Threads& pool, int64_t items, const MakeWorker& make_worker) {
   struct Shared {
     std::atomic<int64_t> next{0}, done{0};
     std::mutex mutex;
@@ -564,71 +554,56 @@ void parallel_for(ffi::ThreadPool& pool, int64_t items, const MakeWorker& make_w
       shared->finished.notify_all();
     }
   };
-  const int64_t threads = std::min<int64_t>(std::max<int64_t>(pool.num_threads(), 1), items);
-  for (int64_t t = 1; t < threads; ++t) pool.Schedule([work] { work(); });
+  for (int64_t t = 1; t < std::min(pool.number, items); ++t) pool.schedule(work);
   work();
   std::unique_lock<std::mutex> lock(shared->mutex);
   shared->finished.wait(lock, [&] { return shared->done.load() >= items; });
 }
 
-// -------------------------------------------------------------------------------------------------- what JAX may call
+}  // namespace
 
-// Every ready device: from its version of the global model through all its mini-batches.
-ffi::Error train(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, ffi::Buffer<ffi::F32> ring,
-                 ffi::Buffer<ffi::S32> slot, ffi::Buffer<ffi::PRED> ready, ffi::Buffer<ffi::S32> sample,
-                 ffi::Buffer<ffi::F32> learning_rate, ffi::Buffer<ffi::S32> quad, ffi::Buffer<ffi::S32> start,
-                 ffi::Buffer<ffi::U16> block, ffi::Buffer<ffi::U8> value, ffi::Buffer<ffi::S32> label,
-                 ffi::ResultBuffer<ffi::F32> local, ffi::ResultBuffer<ffi::F32> update, ffi::ResultBuffer<ffi::F32> loss) {
-  const Network net(widths, quad.typed_data(), quad.element_count());
-  const int64_t devices = slot.dimensions()[0], d = net.flat_size;
-  const int64_t steps = sample.dimensions()[1], batch = sample.dimensions()[2];
-  if (ring.dimensions()[1] != d) return ffi::Error::InvalidArgument("the ring buffer does not hold this network");
-  const Samples data{start.typed_data(), block.typed_data(), value.typed_data(), label.typed_data()};
+// ------------------------------------------------------------------------------------------------- what others may call
+
+int64_t parameters(const Shape& shape) { return Network(shape).flat_size; }
+
+void train(const Threads& pool, const Shape& shape, const Samples& data, const Orders& orders, const Trained& trained) {
+  const Network net(shape);
+  const int64_t d = net.flat_size, batch = orders.batch;
 
   // The versions that are needed, packed once: many devices start from the same one.
-  std::vector<std::unique_ptr<Scratch<float>>> version(ring.dimensions()[0]);
-  for (int64_t k = 0; k < devices; ++k) {
-    const int32_t v = slot.typed_data()[k];
-    if (v < 0 || v >= (int64_t)version.size()) return ffi::Error::InvalidArgument("no such slot in the ring buffer");
-    if (!ready.typed_data()[k] || version[v]) continue;
+  std::vector<std::unique_ptr<Scratch<float>>> version(orders.versions);
+  for (int64_t k = 0; k < orders.devices; ++k) {
+    const int32_t v = orders.slot[k];
+    if (!orders.ready[k] || version[v]) continue;
     version[v] = std::make_unique<Scratch<float>>(net.packed_size);
-    net.pack(ring.typed_data() + v * d, *version[v]);
+    net.pack(orders.ring + v * d, *version[v]);
   }
-  parallel_for(pool, devices, [&] {
+  parallel_for(pool, orders.devices, [&] {
     return [&, worker = std::make_shared<Worker>(net, batch)](int64_t k) {
-      const int64_t v = slot.typed_data()[k];
-      const float* from = ring.typed_data() + v * d;
-      float* to = local->typed_data() + k * d;
-      float* change = update->typed_data() + k * d;
-      if (!ready.typed_data()[k]) {
+      const int64_t v = orders.slot[k];
+      const float* from = orders.ring + v * d;
+      float* to = trained.local + k * d;
+      float* change = trained.update + k * d;
+      if (!orders.ready[k]) {
         std::copy_n(from, d, to);
         std::fill_n(change, d, 0.0f);
-        loss->typed_data()[k] = 0.0f;
+        trained.loss[k] = 0.0f;
         return;
       }
-      loss->typed_data()[k] = worker->train(*version[v], data, sample.typed_data() + k * steps * batch, steps, batch,
-                                            learning_rate.typed_data()[0]);
+      trained.loss[k] = worker->train(*version[v], data, orders.sample + k * orders.steps * batch, orders.steps, batch,
+                                      orders.learning_rate);
       net.unpack(worker->packed(), to);
       for (int64_t i = 0; i < d; ++i) change[i] = to[i] - from[i];
     };
   });
-  return ffi::Error::Success();
 }
 
-// Weighted accuracy and cross-entropy of one model over the samples range[0]..range[1]-1.
-ffi::Error judge(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, ffi::Buffer<ffi::F32> model,
-                 ffi::Buffer<ffi::S32> range, ffi::Buffer<ffi::S32> quad, ffi::Buffer<ffi::S32> start,
-                 ffi::Buffer<ffi::U16> block, ffi::Buffer<ffi::U8> value, ffi::Buffer<ffi::S32> label,
-                 ffi::Buffer<ffi::F32> weight, ffi::ResultBuffer<ffi::F32> judged) {
-  const Network net(widths, quad.typed_data(), quad.element_count());
-  if (model.element_count() != (size_t)net.flat_size) return ffi::Error::InvalidArgument("not this network's parameters");
-  const Samples data{start.typed_data(), block.typed_data(), value.typed_data(), label.typed_data()};
-  const int64_t begin = std::max(range.typed_data()[0], 0);
-  const int64_t stop = std::min<int64_t>(range.typed_data()[1], label.element_count());
+void judge(const Threads& pool, const Shape& shape, const Samples& data, const float* model, const float* weight,
+           int64_t begin, int64_t stop, float* accuracy_and_loss) {
+  const Network net(shape);
   const int64_t blocks = std::max<int64_t>(0, (stop - begin + kSamplesPerBlock - 1) / kSamplesPerBlock);
-  const int64_t classes = net.layers.back().out, width = net.layers.back().width;
   Scratch<float> packed(net.packed_size);
-  net.pack(model.typed_data(), packed);
+  net.pack(model, packed);
   std::vector<double> right(blocks), loss(blocks);
   parallel_for(pool, blocks, [&] {
     return [&, worker = std::make_shared<Worker>(net, kSamplesPerPass)](int64_t block) {
@@ -641,54 +616,19 @@ ffi::Error judge(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, ffi::Buf
         worker->upper_layers(packed, n);
         for (int64_t b = 0; b < n; b += kLanes) {
           const int64_t lanes = std::min<int64_t>(kLanes, n - b);
-          const auto label = [&](int64_t b) { return data.label[first + b]; };
+          const int32_t* label = data.label + first + b;
           const Vec losses = worker->cross_entropies(b, lanes, label, 0.0f), hits = worker->right(b, lanes, label);
           for (int64_t s = 0; s < lanes; ++s) {
-            const float share = weight.typed_data()[first + b + s];
-            loss[block] += share * (double)losses[s];
-            right[block] += share * (double)hits[s];
+            const double share = weight[first + b + s];
+            loss[block] += share * losses[s];
+            right[block] += share * hits[s];
           }
         }
       }
     };
   });
-  double all_right = 0, all_loss = 0;
-  for (int64_t block = 0; block < blocks; ++block) all_right += right[block], all_loss += loss[block];
-  judged->typed_data()[0] = (float)all_right;
-  judged->typed_data()[1] = (float)all_loss;
-  return ffi::Error::Success();
+  accuracy_and_loss[0] = (float)std::accumulate(right.begin(), right.end(), 0.0);
+  accuracy_and_loss[1] = (float)std::accumulate(loss.begin(), loss.end(), 0.0);
 }
 
-}  // namespace
-
-XLA_FFI_DEFINE_HANDLER_SYMBOL(PaotaTrain, train,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Attr<ffi::Span<const int32_t>>("widths")
-                                  .Arg<ffi::Buffer<ffi::F32>>()   // ring [versions, d]
-                                  .Arg<ffi::Buffer<ffi::S32>>()   // slot [n]
-                                  .Arg<ffi::Buffer<ffi::PRED>>()  // ready [n]
-                                  .Arg<ffi::Buffer<ffi::S32>>()   // sample [n, M, B]
-                                  .Arg<ffi::Buffer<ffi::F32>>()   // learning rate
-                                  .Arg<ffi::Buffer<ffi::S32>>()   // quad [4 blocks of a row]
-                                  .Arg<ffi::Buffer<ffi::S32>>()   // start [N + 1]
-                                  .Arg<ffi::Buffer<ffi::U16>>()   // block
-                                  .Arg<ffi::Buffer<ffi::U8>>()    // value
-                                  .Arg<ffi::Buffer<ffi::S32>>()   // label [N]
-                                  .Ret<ffi::Buffer<ffi::F32>>()   // local model [n, d]
-                                  .Ret<ffi::Buffer<ffi::F32>>()   // update [n, d]
-                                  .Ret<ffi::Buffer<ffi::F32>>()); // mean loss [n]
-
-XLA_FFI_DEFINE_HANDLER_SYMBOL(PaotaJudge, judge,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Attr<ffi::Span<const int32_t>>("widths")
-                                  .Arg<ffi::Buffer<ffi::F32>>()   // model [d]
-                                  .Arg<ffi::Buffer<ffi::S32>>()   // range [2]
-                                  .Arg<ffi::Buffer<ffi::S32>>()   // quad [4 blocks of a row]
-                                  .Arg<ffi::Buffer<ffi::S32>>()   // start [N + 1]
-                                  .Arg<ffi::Buffer<ffi::U16>>()   // block
-                                  .Arg<ffi::Buffer<ffi::U8>>()    // value
-                                  .Arg<ffi::Buffer<ffi::S32>>()   // label [N]
-                                  .Arg<ffi::Buffer<ffi::F32>>()   // weight [N]
-                                  .Ret<ffi::Buffer<ffi::F32>>()); // accuracy, loss
+}  // namespace paota
