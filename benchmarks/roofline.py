@@ -3,8 +3,8 @@
 Measures what the machine can do (large matrix product, memory bandwidth), counts what a round must do (workload.py),
 says what share of the ideal time the engine reaches, and where the rest goes. Everything is taken by processor time
 (of all threads, shared perfectly between the cores) beside wall time: only the former bears a busy machine. "Dense"
-counts every pixel, as a matrix product must; the fused kernel leaves black pixels out, so its own ideal, "lit pixels
-only", is lower.
+counts every pixel, as a matrix product must; the fused kernel leaves black blocks of pixels out, so its own ideal, "lit
+blocks only", is lower.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import numpy as np
 import workload
 
 from paota import engine, simulate
-from paota.data.load import load_dataset
+from paota.data import load_dataset
+from paota.kernels import mlp
 from paota.rng import Purpose, draw_key
 
 WIDTHS = (784, 10, 10, 10)
@@ -57,7 +58,7 @@ def bandwidth(repeats: int, megabytes: int = 512) -> float:
 
 
 def multiply_adds(lit_share: float) -> tuple[float, float]:
-    """FLOP of (training a round, judging) with that share of the pixels lit.
+    """FLOP of (training a round, judging) with that share of the pixels counted.
 
     Forwards, and twice that backwards, but the first layer needs no gradient with respect to its input.
     """
@@ -69,7 +70,7 @@ def multiply_adds(lit_share: float) -> tuple[float, float]:
 
 def bytes_moved(lit_share: float) -> float:
     """Samples in, start models in, trained models and updates out and read again by the server."""
-    row = WIDTHS[0] if lit_share == 1 else 3 * lit_share * WIDTHS[0]
+    row = WIDTHS[0] if lit_share == 1 else (1 + 2 / mlp.BLOCK) * lit_share * WIDTHS[0]  # bytes, and where they stand
     samples = workload.PARTICIPANTS * workload.STEPS * workload.BATCH + TESTS
     return samples * row + 5 * 4 * PARAMETERS * workload.PARTICIPANTS
 
@@ -124,9 +125,10 @@ def main() -> None:
         f"machine: {flops / 1e9:.0f} GFLOP/s in a large matrix product, {stream / 1e9:.1f} GB/s a core, {cores} cores"
     )
     call, ready, learner = workload.ours()
-    lit = float(np.count_nonzero(load_dataset("mnist").x_train) / (60_000 * 784))
+    images = load_dataset("mnist").x_train
+    lit = len(mlp.block_rows(images).value) / images.size
     ideals = {}
-    for name, share in (("dense", 1.0), (f"lit pixels only ({lit:.0%})", lit)):
+    for name, share in (("dense", 1.0), (f"lit blocks only ({lit:.0%})", lit)):
         training, judging = multiply_adds(share)
         moved = bytes_moved(share)
         ideals[name] = (training + judging) / flops

@@ -141,7 +141,7 @@ class Simulator:
                 rows, count = engine.rows_of(timeline, 0, program.shape, np.zeros(len(timeline), bool))
                 arguments = (numbers, jax.random.key(seed), fleet, state, rows, np.int32(count))
                 self.progress.compiling(contestant.label)
-                compiling[id(program)] = contestant.label, pool.submit(_timed, program.compile, arguments)
+                compiling[id(program)] = contestant.label, pool.submit(_as_here(_timed), program.compile, arguments)
         for key, (label, future) in compiling.items():
             self._compiled[key], seconds = future.result()
             self.progress.compiled(label, seconds)
@@ -152,7 +152,7 @@ class Simulator:
         if self.side_by_side == 1:
             return [self.trajectory(unit, *parts) for unit, parts in units]
         with ThreadPoolExecutor(self.side_by_side) as pool:
-            futures = [pool.submit(self.trajectory, unit, *parts) for unit, parts in units]
+            futures = [pool.submit(_as_here(self.trajectory), unit, *parts) for unit, parts in units]
             try:
                 first, _ = wait(futures, return_when=FIRST_EXCEPTION)
                 for future in first:
@@ -350,6 +350,19 @@ def cores() -> int:
     given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return max(1, min(given, int(wanted))) if wanted.isdecimal() else given
+
+
+def _as_here(function: Callable[..., Any]) -> Callable[..., Any]:
+    """To be called by another thread, which does not inherit whether `jax.enable_x64` is in force."""
+    import jax
+
+    x64 = bool(jax.numpy.zeros(()).dtype == np.float64)
+
+    def call(*arguments: Any) -> Any:
+        with jax.enable_x64(x64):
+            return function(*arguments)
+
+    return call
 
 
 def _timed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:

@@ -3,6 +3,8 @@
 import threading
 import time
 
+import jax
+import numpy as np
 import pytest
 
 from paota import engine, simulate
@@ -53,6 +55,12 @@ def test_same_bits_and_order_as_one_after_another(monkeypatch, three_cores):
     assert len({thread for *_, thread in watcher.seen}) > 1  # it was side by side
     monkeypatch.setattr(simulate, "cores", lambda: 1)
     assert outcome(together) == outcome(simulate.execute(plan(), events_a_call=2))
+
+
+def test_double_precision_holds_in_every_thread(three_cores):
+    with jax.enable_x64(True):
+        result = simulate.execute(plan(), events_a_call=2)
+    assert {t.model.dtype for t in result.trajectories} == {np.dtype(np.float64)}
 
 
 def test_an_error_in_one_ends_all_and_is_the_one_that_is_told(three_cores):

@@ -34,3 +34,7 @@ def test_scale_measures_seconds_and_memory(tmp_path):
 @pytest.mark.slow
 def test_ours_is_not_slower_than_its_floor():
     assert "plain JAX vmap / ours" in run("regression.py", "--repeats", 5)
+
+
+def test_side_by_side_says_how_many_times_faster():
+    assert run("side_by_side.py", "--repeats", 1, "--rounds", 4).count("times faster") == 3

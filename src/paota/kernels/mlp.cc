@@ -259,7 +259,7 @@ inline void for_each_tile(int64_t n, const Body& body) {
 // Samples follow each other at a distance of `stride` floats; rows of weights, `width` apart, stay in registers for all.
 
 // out = init + sum over n of value[i] * rows[i], of every sample.
-__attribute__((noinline)) void weighted_sums(float* out, const float* init, const float* rows, int64_t width, const float* value, int64_t n,
+inline void weighted_sums(float* out, const float* init, const float* rows, int64_t width, const float* value, int64_t n,
                           int64_t stride, int64_t batch) {
   for (int64_t j = 0; j < width; j += kLanes)
     for_each_tile(n, [&](int64_t i, auto size) {
@@ -275,7 +275,7 @@ __attribute__((noinline)) void weighted_sums(float* out, const float* init, cons
 }
 
 // rows[i] += value[i] * step, of every sample.
-__attribute__((noinline)) void add_products(float* rows, int64_t width, const float* value, int64_t n, const float* step, int64_t stride,
+inline void add_products(float* rows, int64_t width, const float* value, int64_t n, const float* step, int64_t stride,
                          int64_t batch) {
   for (int64_t j = 0; j < width; j += kLanes)
     for_each_tile(n, [&](int64_t i, auto size) {
@@ -385,7 +385,7 @@ class Worker {  // the memory of one thread
   const float* packed() const { return packed_; }
 
   // 1 where the label's logit is the highest, else 0, in one lane each; of equal logits the first wins, as in argmax.
-  __attribute__((noinline)) Vec right(int64_t first, int64_t n, const int32_t* label) const {
+  Vec right(int64_t first, int64_t n, const int32_t* label) const {
     const Layer& top = net_.layers.back();
     Vec beaten[kLanes];
     for (int64_t s = 0; s < kLanes; ++s) {
@@ -403,7 +403,7 @@ class Worker {  // the memory of one thread
   const float* logits(int64_t b) const { return units_ + b * net_.units + net_.layers.back().unit; }
 
   // Of sample[0..batch), with those up to sample[following) fetched ahead; sorts their blocks into `columns` if given.
-  __attribute__((noinline)) void first_layer(const float* packed, const Samples& data, const int32_t* sample, int64_t batch, int64_t following,
+  void first_layer(const float* packed, const Samples& data, const int32_t* sample, int64_t batch, int64_t following,
                    Columns* columns) {
     const Layer& first = net_.layers[0];
     if (columns) columns->clear();
@@ -422,7 +422,7 @@ class Worker {  // the memory of one thread
   }
 
   // All layers above the first for `batch` samples; ReLU is applied to every layer's input.
-  __attribute__((noinline)) void upper_layers(const float* packed, int64_t batch) {
+  void upper_layers(const float* packed, int64_t batch) {
     for (size_t l = 1; l < net_.layers.size(); ++l) {
       const Layer &layer = net_.layers[l], &under = net_.layers[l - 1];
       for (int64_t b = 0; b < batch; ++b)
@@ -437,7 +437,7 @@ class Worker {  // the memory of one thread
 
   // Of up to kLanes samples from `first` on, in one lane each. Where `gradient` is not 0, leaves that many times the
   // gradient with respect to the logits in `steps_`.
-  __attribute__((noinline)) Vec cross_entropies(int64_t first, int64_t n, const int32_t* label, float gradient) {
+  Vec cross_entropies(int64_t first, int64_t n, const int32_t* label, float gradient) {
     const Layer& top = net_.layers.back();
     const Vec nothing = splat(-std::numeric_limits<float>::infinity());
     float highest[kLanes], answer[kLanes] = {}, factor[kLanes];
