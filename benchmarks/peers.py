@@ -113,7 +113,7 @@ def warmed_up(peer: Peer, data: Path, folder: Path, block_s: float) -> Running:
             continue
         running.block = max(10, min(200, round(block_s * 1e3 / ms / 10) * 10))
         running.facts["ms"] = ms
-        slower = running
+        slower: Running | None = running
         if best is None or ms < best.facts["ms"]:
             slower, best = best, running
         if slower is not None:

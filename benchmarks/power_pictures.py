@@ -6,6 +6,7 @@ python benchmarks/power_pictures.py
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -21,7 +22,7 @@ IMAGES = Path(__file__).resolve().parent.parent / "docs" / "img"
 BOX, LEVEL, POINT = "#c9d6df", "#d1793b", "#0b6e4f"
 
 
-def round_of_ten(noise_power_w: float):
+def round_of_ten(noise_power_w: float) -> Any:
     """Ten devices of the paper's kind: staleness 0 to 2 and all sorts of similarity."""
     return problem_from(
         p_max=15.0,
@@ -31,7 +32,7 @@ def round_of_ten(noise_power_w: float):
     )
 
 
-def psi(problem, levels):
+def psi(problem: Any, levels: Any) -> Any:
     lo, hi = problem.lo[:, None], problem.hi[:, None]
     return (hi * np.maximum(levels - hi, 0) - lo * np.maximum(lo - levels, 0)).sum(0) - problem.c
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 
 class Clock:
@@ -28,7 +29,7 @@ class Clock:
         self.compiled_at = time.process_time()
 
 
-def measure(devices: int, events: int, steps: int, batch: int, model: dict) -> dict:
+def measure(devices: int, events: int, steps: int, batch: int, model: dict[str, Any]) -> dict[str, Any]:
     begin = time.perf_counter()
     from paota import simulate
     from paota.experiment import Experiment
@@ -107,7 +108,7 @@ def main() -> None:
         plot(rows, f"{args.out}.svg")
 
 
-def plot(rows: list[dict], file: str) -> None:
+def plot(rows: list[dict[str, Any]], file: str) -> None:
     try:
         import matplotlib.pyplot as plt
     except ImportError:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paota import engine, simulate
+from paota import engine, settings, simulate
 from paota.experiment import Experiment
 from paota.models import Mlp, cross_entropy
 
@@ -44,7 +44,7 @@ def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
     program = simulator._program(contestant)
     fleet = simulator._fleet(0, simulator.learner[0])
     rule = simulate._rule(contestant)
-    numbers = {name: jnp.asarray(value, float) for name, value in simulate.settings.floats(rule).items()}
+    numbers = {name: jnp.asarray(value, float) for name, value in settings.floats(rule).items()}
     first = 2 * ROUNDS_A_CALL
     rows, count = engine.rows_of(timeline, first, program.shape, np.ones(len(timeline), bool))
     root, model = jax.random.key(0), program.initial_model(0)

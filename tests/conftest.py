@@ -1,4 +1,8 @@
-"""One cache of compiled programs for the whole session, shared with every process the tests start, and nothing of the user's."""
+"""One cache of compiled programs for the whole session, shared with every process the tests start, and nothing of the user's.
+
+Hundreds of small programs are compiled, so XLA is told not to optimise them: a third of the time. `PAOTA_TEST_OPTIMISE=1
+pytest ...` tests what users run; `.ci/run` does so for the tests of equal bits, the only ones that depend on it.
+"""
 
 import atexit
 import os
@@ -9,3 +13,13 @@ if "PAOTA_TEST_CACHE" not in os.environ:  # worker processes inherit their paren
     folder = tempfile.mkdtemp(prefix="paota-test-cache-")
     os.environ["PAOTA_TEST_CACHE"] = os.environ["PAOTA_CACHE_DIR"] = folder
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+if os.environ.get("PAOTA_TEST_OPTIMISE") != "1" and "xla_backend_optimization_level" not in os.environ.get(
+    "XLA_FLAGS", ""
+):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: several tests wait for processes that they have started."""
+    return (os.cpu_count() or 1) + 1

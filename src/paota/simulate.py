@@ -108,7 +108,8 @@ class Simulator:
         self.checkpoints, self.stop = checkpoints, stop
         self._compiled: dict[int, Any] = {}
         self._fleets: dict[tuple[int, Any], Any] = {}
-        self._shared = threading.RLock()  # for programs, data and the watcher
+        self._shared = threading.RLock()  # for data, the clock and the watcher
+        self._compiling = threading.Lock()
         self._abandoned = threading.Event()
         self._computing, self._clock_s, self._read = 0, 0.0, time.perf_counter()
 
@@ -307,11 +308,13 @@ class Simulator:
         return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
     def _compile(self, contestant: Contestant, program: Any, arguments: tuple[Any, ...]) -> Any:
-        with self._shared:
+        with self._compiling:
             if id(program) not in self._compiled:
-                self.progress.compiling(contestant.label)
+                with self._shared:
+                    self.progress.compiling(contestant.label)
                 self._compiled[id(program)], seconds = _timed(program.compile, arguments)
-                self.progress.compiled(contestant.label, seconds)
+                with self._shared:
+                    self.progress.compiled(contestant.label, seconds)
             return self._compiled[id(program)]
 
     def _fleet(self, seed: int, learner: Any = None) -> Any:

@@ -56,7 +56,7 @@ def test_engine_agrees_with_algorithm_1(payload, n0_dbm_per_hz):
 @pytest.mark.skipif(jax.config.jax_enable_x64, reason="this is the double-precision run itself")
 def test_engine_agrees_in_double_precision():
     """The same comparison with JAX in float64, where only rounding is left: an error of method could not hide."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "agrees_with", __file__]
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-k", "agrees_with", __file__]
     done = subprocess.run(
         command, env={**os.environ, "JAX_ENABLE_X64": "1"}, cwd=Path(__file__).parents[2],
         capture_output=True, text=True, check=False,

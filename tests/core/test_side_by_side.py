@@ -24,8 +24,8 @@ def three_cores(monkeypatch):
     monkeypatch.setattr(simulate, "cores", lambda: 3)
 
 
-def plan(seeds=3):
-    return simulate.plan(Experiment.from_dict(TABLE), seeds=seeds)
+def plan(**changes):
+    return simulate.plan(Experiment.from_dict(TABLE | changes), seeds=3)
 
 
 def outcome(result):
@@ -59,7 +59,7 @@ def test_same_bits_and_order_as_one_after_another(monkeypatch, three_cores):
 
 def test_double_precision_holds_in_every_thread(three_cores):
     with jax.enable_x64(True):
-        result = simulate.execute(plan(), events_a_call=2)
+        result = simulate.execute(plan(algorithms=[{"name": "local-sgd"}]), events_a_call=2)
     assert {t.model.dtype for t in result.trajectories} == {np.dtype(np.float64)}
 
 

@@ -24,7 +24,7 @@ import paota
 from paota.flower.local import LocalFederation
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
-DEVICES, PERIOD_S, ROUNDS = 5, 4.0, 16
+DEVICES, PERIOD_S, ROUNDS = 5, 4.0, 12
 TARGET = 0.75
 LIMIT_S = 900.0  # a hang must not last; the usual time is about 100 s
 CHANGES = f"rounds={ROUNDS}; timing.period_s={PERIOD_S}; training.local_steps=60; data.classes_per_device=10"
@@ -98,7 +98,7 @@ def follow(run: subprocess.Popen[bytes], federation: LocalFederation) -> list[st
     watchdog.start()
     for line in run.stdout:
         lines.append(line.decode(errors="replace"))
-        if re.search(r"paota round 5 ", lines[-1]):
+        if re.search(r"paota round 4 ", lines[-1]):
             federation.kill_node(0)
         if "the run folder is" in lines[-1] or "ServerApp failed" in lines[-1] or "raised an exception" in lines[-1]:
             break

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.skipif(
 # (shape of an image, hidden widths, classes): below, at and beyond the 16 lanes of a vector; several tiles; one layer
 # only; images of whole and of broken blocks of 4 x 4, in colour, and of rows that blocks cannot be cut from
 NETWORKS = [
-    (64, (10, 10), 10), (5, (1,), 2), (16, (16,), 16), (33, (17, 3), 20), (64, (70, 130), 10), (20, (), 7),
-    (9, (40,), 33), ((8, 12), (10,), 10), ((6, 8), (5,), 3), ((7, 4, 3), (10,), 4), ((5, 7), (10,), 2), ((1, 4), (), 2),
+    (64, (10, 10), 10), (33, (17, 3), 20), (64, (70, 130), 10), (20, (), 7), ((8, 12), (16,), 16), ((7, 4, 3), (10,), 4),
+    ((5, 7), (1,), 33),
 ]  # fmt: skip
 
 
@@ -66,17 +66,17 @@ def test_agrees_with_the_generic_path(network):
     np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-5)
 
 
-OLDER_PROCESSORS = {"8 lanes": "-mno-avx512f", "4 lanes": "-mno-avx"}
-
-
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86 processors")
-@pytest.mark.parametrize("flag", OLDER_PROCESSORS.values(), ids=OLDER_PROCESSORS)
+@pytest.mark.parametrize(
+    "flag",
+    [pytest.param("-mno-avx512f", id="8 lanes"), pytest.param("-mno-avx", id="4 lanes", marks=pytest.mark.slow)],
+)
 def test_agrees_on_older_processors(flag, tmp_path):
     """The same source, compiled with narrower vectors. In a process of its own: JAX knows one kernel of a name."""
     compiler = tmp_path / "compiler"
     compiler.write_text(f'#!/bin/sh\nexec {build._compiler()} "$@" {flag}\n')
     compiler.chmod(0o755)
-    check = "from test_mlp_kernel import *\nfor n in NETWORKS[3], NETWORKS[9]: test_agrees_with_the_generic_path(n)"
+    check = "from test_mlp_kernel import *\nfor n in NETWORKS[1], NETWORKS[5]: test_agrees_with_the_generic_path(n)"
     environment = os.environ | {"CXX": str(compiler), "PAOTA_CACHE_DIR": str(tmp_path / "cache")}
     subprocess.run([sys.executable, "-c", check], check=True, cwd=Path(__file__).parent, env=environment)
     assert len(list((tmp_path / "cache" / "kernels").glob("*.so"))) == 1

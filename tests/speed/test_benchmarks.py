@@ -1,4 +1,4 @@
-"""The benchmarks run: what is measured by hand now and then must not rot. What they measure is not judged here."""
+"""The benchmarks run: what is measured by hand now and then must not rot. Types are checked every time, by mypy."""
 
 import json
 import subprocess
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -31,7 +32,6 @@ def test_scale_measures_seconds_and_memory(tmp_path):
     assert "us/device-step" in said
 
 
-@pytest.mark.slow
 def test_ours_is_not_slower_than_its_floor():
     assert "plain JAX vmap / ours" in run("regression.py", "--repeats", 5)
 
