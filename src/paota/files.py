@@ -94,8 +94,10 @@ def read_csv(path: Path, types: Mapping[str, type]) -> Columns:
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    whole = io.BytesIO()  # an archive that a full disk cuts short complains once more when it is collected
+    np.savez(whole, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
     with atomic(path) as stream:
-        np.savez(stream, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+        stream.write(whole.getbuffer())
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:

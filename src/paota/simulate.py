@@ -13,7 +13,7 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -153,16 +153,25 @@ class Simulator:
         if self.side_by_side == 1:
             return [self.trajectory(unit, *parts) for unit, parts in units]
         with ThreadPoolExecutor(self.side_by_side) as pool:
-            futures = [pool.submit(_as_here(self.trajectory), unit, *parts) for unit, parts in units]
+            futures = [pool.submit(_as_here(self._one_of_many), unit, *parts) for unit, parts in units]
             try:
-                first, _ = wait(futures, return_when=FIRST_EXCEPTION)
-                for future in first:
-                    future.result()
+                wait(futures)
             except BaseException:
                 self._abandoned.set()
-                pool.shutdown(cancel_futures=True)
                 raise
+        failures = [failure for future in futures if (failure := future.exception())]
+        for failure in sorted(failures, key=lambda failure: isinstance(failure, Interrupted)):
+            raise failure  # the reason rather than those who stopped because of it
         return [future.result() for future in futures]
+
+    def _one_of_many(self, unit: int, contestant: Contestant, seed: int) -> Trajectory:
+        if self._abandoned.is_set():
+            raise Interrupted
+        try:
+            return self.trajectory(unit, contestant, seed)
+        except BaseException:
+            self._abandoned.set()
+            raise
 
     @functools.cached_property
     def side_by_side(self) -> int:
