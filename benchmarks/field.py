@@ -19,9 +19,9 @@ import numpy as np
 
 import paota
 from paota.experiment import Experiment
-from paota.files import Columns, write_text
 from paota.registry import DIGITAL_UPLINKS
-from paota.results import Result, first_reach
+from paota.runs.files import Columns, write_text
+from paota.runs.results import Result, first_reach
 
 TARGET = 0.8
 UPDATE = {"payload": "update"}

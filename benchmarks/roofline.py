@@ -22,9 +22,9 @@ import numpy as np
 import workload
 
 from paota import engine, simulate
-from paota.data import load_dataset
-from paota.kernels import mlp
+from paota.data.load import load_dataset
 from paota.rng import Purpose, draw_key
+from paota.training.kernels import mlp
 
 WIDTHS = (784, 10, 10, 10)
 PARAMETERS = sum((a + 1) * b for a, b in itertools.pairwise(WIDTHS))

@@ -16,7 +16,8 @@ import numpy as np
 
 from paota import engine, settings, simulate
 from paota.experiment import Experiment
-from paota.models import Mlp, cross_entropy
+from paota.models.base import cross_entropy
+from paota.models.mlp import Mlp
 
 DEVICES, PARTICIPANTS, STEPS, BATCH, LEARNING_RATE = 100, 59, 5, 32, 0.1
 ROUNDS_A_CALL = 20

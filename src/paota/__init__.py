@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .errors import UserError
     from .experiment import Experiment
     from .registry import register
-    from .results import Result
-    from .run_folder import load
+    from .runs.folder import load
+    from .runs.results import Result
     from .simulate import run
     from .sweeps import sweep
 
@@ -24,9 +24,9 @@ __all__ = ["Experiment", "Result", "UserError", "load", "power", "register", "ru
 # Imported when first used: `import paota` and `paota --help` must not wait for JAX.
 _HOME = {
     "Experiment": "experiment",
-    "Result": "results",
+    "Result": "runs.results",
     "UserError": "errors",
-    "load": "run_folder",
+    "load": "runs.folder",
     "register": "registry",
     "run": "simulate",
     "sweep": "sweeps",

@@ -11,91 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import settings as _settings
+from .air.settings import Air
+from .data.settings import Data
 from .errors import UserError, unknown_name
-from .faults import Faults, Guards
-from .registry import ALGORITHMS, CHANNELS, DATASETS, DIGITAL_UPLINKS, LATENCIES, MODELS, PARTITIONS, PATH_LOSSES
-from .settings import choice, setting
+from .faults.settings import Faults, Guards
+from .models.settings import ModelChoice
+from .power.settings import Power
+from .registry import ALGORITHMS, DATASETS
+from .settings import setting
+from .timing.settings import Timing
 from .timing.timeline import Horizon
+from .training.settings import Evaluation, Training
 
 if TYPE_CHECKING:
-    from .algorithms import Algorithm
-    from .models import Model
+    from .algorithms.base import Algorithm
+    from .models.base import Model
 
 MAX_FILE_BYTES = 2**20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Data:
-    """What does each device hold?"""
-
-    dataset: str = "mnist"  # a registered name, a folder of IDX files, or an .npz
-    devices: int = setting(100, low=1, high=10_000_000)
-    partition: Any = choice(PARTITIONS, "paper")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelChoice:
-    """What is learned?"""
-
-    name: Any = choice(MODELS, "mlp")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """Local SGD on each device."""
-
-    local_steps: int = setting(5, low=1)  # M
-    batch_size: int = setting(32, low=1)
-    learning_rate: float = setting(0.1, above=0)  # eta
-
-
-@dataclass(frozen=True, kw_only=True)
-class Timing:
-    """How long does a local training take, and when does the server aggregate?"""
-
-    period_s: float = setting(8.0, above=0)  # dT
-    latency: Any = choice(LATENCIES, "uniform")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Air:
-    """What does the channel do?"""
-
-    fading: Any = choice(CHANNELS, "rayleigh")
-    bandwidth_hz: float = setting(20e6, above=0)
-    n0_dbm_per_hz: float = setting(-174.0, low=-400, high=300)
-    path_loss: Any = choice(PATH_LOSSES, "none")
-    antennas: int = setting(1, low=1, high=1024)  # of the server
-    packing: str = setting("real", options=("real", "complex"))  # one or two weights a symbol
-    # Imperfections, absent unless given: a number is an input of the compiled program, its absence a simpler program.
-    csi_error: float | None = setting(None, low=0)  # E|estimate - h_k|^2 / E|h_k|^2
-    phase_error_rad: float | None = setting(None, low=0)  # standard deviation
-    timing_error_symbols: float | None = setting(None, low=0, high=1)  # offsets are uniform in +- this
-    digital: Any = choice(DIGITAL_UPLINKS, "ideal")  # for algorithms that do not compute over the air
-
-
-@dataclass(frozen=True, kw_only=True)
-class Power:
-    """How loud is each device?"""
-
-    max_power_w: float = setting(15.0, above=0)
-    cap: str = setting("paper", options=("paper", "physical"))
-    method: str = setting("exact", options=("exact", "mip", "uniform", "staleness", "similarity"))
-    smoothness: float = setting(10.0, above=0)  # L
-    omega: float = setting(3.0, above=0)
-    epsilon2: float = setting(1.0, low=0)  # eps^2 of Assumption 3
-    segments: int = setting(16, low=1, high=1024)  # of the integer programme, method = "mip"
-    tolerance: float = setting(1e-6, above=0)  # of Dinkelbach's iteration, method = "mip"
-    compute_power_w: float = setting(1.0, low=0)  # drawn while training; for the energy account only
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """How often is the global model judged, and on what?"""
-
-    every: int = setting(1, low=1)  # rounds
-    # "objective": F(w) over all devices' data (Eq. sys_FL_task); "batches": mean loss of the mini-batches just trained on.
-    train_loss: str = setting("objective", options=("objective", "batches"))
 
 
 SECTIONS = {

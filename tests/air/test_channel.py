@@ -9,9 +9,10 @@ import pytest
 from scipy.stats import expon, gamma, kstest, norm
 
 from paota import settings
-from paota.air import Uplink
 from paota.air.channel import combining_vector, make_uplink
-from paota.experiment import Air, Power
+from paota.air.settings import Air
+from paota.air.uplink import Uplink
+from paota.power.settings import Power
 
 ALPHA = 0.01
 DEVICES = np.arange(5000)

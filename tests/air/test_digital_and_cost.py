@@ -10,12 +10,14 @@ from scipy.stats import expon, kstest
 import paota
 from paota import settings
 from paota.air.digital import Ofdma, Tdma, Uploads, WithUpload, upload_cost
+from paota.air.settings import Air
 from paota.air.spending import device_spending, event_spending, symbols
 from paota.engine import rows_of
-from paota.experiment import Air, Experiment
+from paota.experiment import Experiment
 from paota.simulate import plan
-from paota.timing import Horizon, Latencies, PerDevice, synchronous
-from paota.timing.timeline import Participants, Timeline
+from paota.timing.latency import Latencies, PerDevice
+from paota.timing.schemes import synchronous
+from paota.timing.timeline import Horizon, Participants, Timeline
 
 BAND = {"bandwidth_hz": 1e6, "n0_dbm_per_hz": -30.0}  # N0 = 1e-6 W/Hz: 1 W of noise in the whole band
 

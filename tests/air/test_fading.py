@@ -6,7 +6,7 @@ import pytest
 from scipy.special import j0
 from scipy.stats import expon, kstest, norm, rice
 
-from paota.air import Jakes, NoFading, Rician
+from paota.air.fading import Jakes, NoFading, Rician
 
 KEYS = jax.random.split(jax.random.key(7), 8000)
 ALPHA = 0.01

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, kstest, norm
 
-from paota.air import LogDistance, UrbanMicro
-from paota.air.path_loss import distance_in_disc, sight_probability
+from paota.air.path_loss import LogDistance, UrbanMicro, distance_in_disc, sight_probability
 
 KEYS = jax.random.split(jax.random.key(11), 8000)
 ALPHA = 0.01

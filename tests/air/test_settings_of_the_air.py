@@ -3,8 +3,8 @@
 import pytest
 
 from paota import Experiment, UserError
-from paota.air import Jakes, Rayleigh
 from paota.air.digital import Ideal
+from paota.air.fading import Jakes, Rayleigh
 
 
 def test_everything_survives_writing_and_reading():

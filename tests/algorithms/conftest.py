@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from paota.air import Uplink
-from paota.algorithms import Event
+from paota.air.uplink import Uplink
+from paota.algorithms.base import Event
 
 
 @pytest.fixture

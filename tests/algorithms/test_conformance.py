@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from paota import Experiment
-from paota.air import Uplink
-from paota.algorithms import Event
-from paota.experiment import Power, read_preset
+from paota.air.uplink import Uplink
+from paota.algorithms.base import Event
+from paota.experiment import read_preset
+from paota.power.settings import Power
 from paota.registry import ALGORITHMS
 from paota.simulate import Silent, Simulator, plan
-from paota.timing import Timeline
+from paota.timing.timeline import Timeline
 
 CHANCE = 0.1  # ten classes
 LEARNT = 0.3

@@ -14,7 +14,7 @@ from paota.algorithms.paota import Paota
 from paota.algorithms.staleness import staleness_weight
 from paota.algorithms.threshold import Threshold, inversion_level
 from paota.algorithms.tt_fed import TtFed
-from paota.experiment import Power
+from paota.power.settings import Power
 
 PHYSICAL = Power(cap="physical")
 

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from paota.algorithms import World
 from paota.algorithms.air_fedga import AirFedGa
+from paota.algorithms.base import World
 from paota.algorithms.fedasync import FedAsync
 from paota.algorithms.fedbuff import FedBuff
-from paota.timing import Horizon, Latencies, PerDevice, Uniform, grouped
+from paota.timing.latency import Latencies, PerDevice, Uniform
+from paota.timing.schemes import grouped
+from paota.timing.timeline import Horizon
 
 
 def fixed(*seconds):

@@ -5,7 +5,7 @@ import pytest
 
 from paota import engine, simulate
 from paota.experiment import Experiment
-from paota.models import FunctionModel
+from paota.models.base import FunctionModel
 
 SMALL = {
     "rounds": 12,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota import files
 from paota.errors import UserError
 from paota.experiment import Experiment, as_experiment, override, parse_assignment, preset_names, read_preset
+from paota.runs import files
 
 
 def test_an_empty_file_is_the_paper():

@@ -6,9 +6,9 @@ import tomllib
 import numpy as np
 import pytest
 
-from paota import files
 from paota.experiment import Experiment
-from paota.results import Result, Trajectory
+from paota.runs import files
+from paota.runs.results import Result, Trajectory
 
 
 def trajectory(label, seed, accuracy, step_s, **extra):

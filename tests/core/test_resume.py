@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paota import files, simulate
-from paota.checkpoint import Checkpoints, Saved, differences
+from paota import simulate
 from paota.cli import main
 from paota.errors import Interrupted, UserError
 from paota.experiment import Experiment
+from paota.runs import files
+from paota.runs.checkpoint import Checkpoints, Saved, differences
 
 TABLE = {
     "rounds": 24,
@@ -222,7 +223,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
 
 def test_an_edited_experiment_is_refused(tmp_path, capsys):
     prepared = plan()
-    from paota.run_folder import begin_folder
+    from paota.runs.folder import begin_folder
 
     folder = begin_folder(tmp_path / "mine", prepared)
     checkpoints = Checkpoints(folder / "checkpoints", simulate.identity(prepared))

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paota.air import Uplink
-from paota.algorithms import Event
+from paota.air.uplink import Uplink
+from paota.algorithms.base import Event
 from paota.algorithms.cotaf import Cotaf
 from paota.algorithms.local_sgd import LocalSgd
 from paota.algorithms.paota import Paota, similarity_factor, staleness_factor
-from paota.experiment import Power
+from paota.power.settings import Power
 
 
 def event(updates, *, model=(1.0, 1.0), previous=(1.0, 0.0), staleness=None, ready=None, samples=None):
@@ -123,7 +123,7 @@ def test_rayleigh_channel_and_noise_are_standard():
     """Kolmogorov-Smirnov with a fixed key: |h|^2 ~ Exp(1), and the real part of the noise has variance sigma^2/2."""
     from scipy.stats import expon, kstest, norm
 
-    from paota.air import Rayleigh
+    from paota.air.fading import Rayleigh
 
     h = jax.vmap(Rayleigh().draw)(jax.random.split(jax.random.key(1), 4000))
     assert kstest(np.abs(h) ** 2, expon.cdf).pvalue > 0.01

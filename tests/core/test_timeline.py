@@ -6,19 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paota.errors import UserError
-from paota.timing import (
-    Horizon,
-    Latencies,
-    LogNormal,
-    PerDevice,
-    Trace,
-    Uniform,
-    asynchronous,
-    buffered,
-    periodic,
-    synchronous,
-)
-from paota.timing.schemes import mean_ready
+from paota.timing.latency import Latencies, LogNormal, PerDevice, Trace, Uniform
+from paota.timing.schemes import asynchronous, buffered, mean_ready, periodic, synchronous
+from paota.timing.timeline import Horizon
 
 
 def uniform(devices=100, seed=0):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paota.errors import UserError
-from paota.timing import Latencies, Trace
+from paota.timing.latency import Latencies, Trace
 
 cells = st.sampled_from(["0", "1", "-1", "3.5", "nan", "inf", "1e400", "", '"', "x", "\x00", "é", "0" * 50])
 lines = st.lists(st.lists(cells, max_size=4).map(",".join), max_size=6)

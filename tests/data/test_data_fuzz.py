@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paota.data import load_dataset
+from paota.data.load import load_dataset
 from paota.errors import UserError
 
 QUICK, LONG = 100, 5_000

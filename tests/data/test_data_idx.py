@@ -9,7 +9,8 @@ import struct
 import numpy as np
 import pytest
 
-from paota.data import bounded, load_dataset
+from paota.data import bounded
+from paota.data.load import load_dataset
 from paota.errors import UserError
 
 MIB = 2**20

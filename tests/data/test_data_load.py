@@ -12,8 +12,11 @@ import sys
 import numpy as np
 import pytest
 
-from paota.data import DATASETS, Dataset, load_dataset, mnist
+from paota.data import mnist
+from paota.data.dataset import Dataset
+from paota.data.load import load_dataset
 from paota.errors import UserError
+from paota.registry import DATASETS
 
 # The checksums under which the unpacked MNIST files are known everywhere.
 PUBLISHED_SHA256 = {

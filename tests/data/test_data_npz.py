@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paota.data import bounded, load_dataset
+from paota.data import bounded
+from paota.data.load import load_dataset
 from paota.errors import UserError
 
 MIB = 2**20

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paota.experiment import Air
+from paota.air.settings import Air
 from paota.registry import ALGORITHMS, CHANNELS, DIGITAL_UPLINKS, PATH_LOSSES
 
 ROOT = Path(__file__).parents[2]

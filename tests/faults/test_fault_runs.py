@@ -76,7 +76,7 @@ def test_clipping_shortens_without_turning():
     import jax
     import jax.numpy as jnp
 
-    from paota.faults import Faults, Guards
+    from paota.faults.settings import Faults, Guards
     from paota.faults.signals import Checked, corrupt_and_guard
 
     update = jnp.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])

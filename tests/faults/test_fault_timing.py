@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from paota.faults import Faults, Guards
+from paota.faults.settings import Faults, Guards
 from paota.faults.timing import FaultyLatencies, suffer
-from paota.timing import Horizon, Latencies, PerDevice, Uniform, asynchronous, periodic, synchronous
+from paota.timing.latency import Latencies, PerDevice, Uniform
+from paota.timing.schemes import asynchronous, periodic, synchronous
+from paota.timing.timeline import Horizon
 
 NO_GUARDS = Guards()
 

@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
 
-import paota
+from paota.harness import deploy
 
-from .harness import deploy
+import paota
 
 TABLE = {
     "name": "scripted",

@@ -13,9 +13,10 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from paota import simulate
-from paota.kernels import build, mlp
-from paota.learner import GenericLearner, choose
-from paota.models import Mlp, Softmax
+from paota.models.mlp import Mlp
+from paota.models.softmax import Softmax
+from paota.training.kernels import build, mlp
+from paota.training.learner import GenericLearner, choose
 
 pytestmark = pytest.mark.skipif(
     mlp.unsuitable(Mlp(), np.zeros((1, 4), np.uint8), 2) is not None, reason="no kernel can be built here"

@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from paota.errors import UserError
-from paota.power import exact, problem_from, solve
+from paota.power import p2 as exact
+from paota.power import problem_from, solve
 from paota.power.level import level, lower_bound
 from paota.power.solution import kkt_residual, stationary_level
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.power import exact_jax
+from paota.power import p2_jax as exact_jax
 from paota.power.level import level
 
 FLOAT32 = 5e-7  # a few units in the last place

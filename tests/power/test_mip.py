@@ -203,7 +203,7 @@ def test_host_call_inside_a_compiled_program():
     import jax
     import jax.numpy as jnp
 
-    from paota.power import exact_jax
+    from paota.power import p2_jax as exact_jax
 
     rho, theta = jnp.array([1.0, 0.75, 0.6, 1.0]), jnp.array([0.3, 0.9, 0.1, 0.7])
     p_max, ready = jnp.full(4, 15.0), jnp.array([True, True, True, False])

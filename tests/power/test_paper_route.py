@@ -9,8 +9,8 @@ import pytest
 
 from paota.power import problem_from
 from paota.power.dinkelbach import Step, maximise_ratio
-from paota.power.p2 import printed, quadratics
 from paota.power.p5 import COORDINATES, encode, programme
+from paota.power.quadratics import printed, quadratics
 
 CONSTANTS = {"smoothness": 10, "epsilon2": 0.5, "num_devices": 7, "num_parameters": 20, "noise_power_w": 0.3}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paota.report.curves import (
+from paota.pages.curves import (
     Curve,
     against_round,
     against_time,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paota.report import markup
-from paota.report.figure import numbers
+from paota.pages import markup
+from paota.pages.figure import numbers
 
 
 class Reader(HTMLParser):

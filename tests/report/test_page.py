@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paota.factory import make_result
 
 from paota.errors import UserError
-from paota.report import render, write
-from paota.report.markup import script_hash
-from paota.results import Result, Trajectory
-
-from .factory import make_result
+from paota.pages import render, write
+from paota.pages.markup import script_hash
+from paota.runs.results import Result, Trajectory
 
 HOSTILE = [
     "</script><script>document.title='owned'</script>",

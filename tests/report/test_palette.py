@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from paota.report import palette
+from paota.pages import palette
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
 DEFICIENCIES = {

@@ -7,16 +7,15 @@ from html import unescape
 
 import numpy as np
 import pytest
+from paota.factory import by_hand, make_result
 
-from paota.report.figure import listing, log_ticks, power_of_ten
-from paota.report.study import distinct_names, gather
-from paota.report.table import results_table
-from paota.report.timing import staleness_bins
-from paota.report.verdict import headline, what_ran
-from paota.report.words import percent, quantity, target_percent
-from paota.results import Result
-
-from .factory import by_hand, make_result
+from paota.pages.figure import listing, log_ticks, power_of_ten
+from paota.pages.study import distinct_names, gather
+from paota.pages.table import results_table
+from paota.pages.timing import staleness_bins
+from paota.pages.verdict import headline, what_ran
+from paota.pages.words import percent, quantity, target_percent
+from paota.runs.results import Result
 
 
 def plain(html: str) -> str:

@@ -13,9 +13,9 @@ import pytest
 
 from paota.cli import main
 from paota.errors import UserError
+from paota.pages.reproduction import write_page
 from paota.reproduce import catalogue, store, work
 from paota.reproduce.cells import Cell
-from paota.reproduce.page import write_page
 from paota.reproduce.tables import PAPER_TABLE
 
 TINY = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paota import caches
+from paota.training import caches
 
 
 def test_the_user_says_where(monkeypatch, tmp_path):

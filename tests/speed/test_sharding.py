@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paota import sharding
+from paota.engine import sharding
 from paota.errors import UserError
 
 TABLE = {

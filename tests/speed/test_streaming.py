@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from paota import engine, simulate
+from paota.engine.streaming import Memory, in_blocks
 from paota.errors import UserError
-from paota.streaming import Memory, in_blocks
 
 ROWS, COLUMNS, BLOCK = 48, 31, 16
 VECTOR = jnp.asarray(np.random.default_rng(1).normal(size=COLUMNS), jnp.float32)

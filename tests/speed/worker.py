@@ -6,7 +6,8 @@ import sys
 
 import numpy as np
 
-from paota import sharding, simulate
+from paota import simulate
+from paota.engine import sharding
 
 if __name__ == "__main__":
     table, out = json.loads(sys.argv[1]), sys.argv[2]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from paota.results import Result, Trajectory
+from paota.runs.results import Result, Trajectory
 from paota.sweeps.grid import Axis, make_points
 from paota.sweeps.metrics import parse_metric
 from paota.sweeps.outcome import Sweep, rows_of, standard_metrics

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import paota
-from paota import files
 from paota.cli import main
 from paota.errors import UserError
 from paota.experiment import Experiment
+from paota.runs import files
 from paota.sweeps import compute, folders, gather, prepare, sweep
 from paota.sweeps.grid import Axis
 from paota.sweeps.work import Job, in_processes
@@ -30,7 +30,7 @@ AXES = tuple(Axis(key, tuple(values)) for key, values in OVER.items())
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A finished sweep, computed in this process."""
-    from .conftest import TABLE
+    from paota.conftest import TABLE
 
     out = tmp_path_factory.mktemp("whole") / "sweep"
     return sweep(TABLE, over=OVER, seeds=2, best="final_accuracy", jobs=1, out=out)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from ..power.settings import Power
 from ..rng import Purpose, draw_key
+from .settings import Air
 from .uplink import Uplink, noise_power_w
-
-if TYPE_CHECKING:
-    from ..experiment import Air, Power
 
 
 def make_uplink(

@@ -16,11 +16,12 @@ from ..rng import Purpose
 from ..settings import setting
 from ..timing.latency import Latencies
 from ..units import db_to_ratio, dbm_to_w
+from .settings import Air
 
 if TYPE_CHECKING:
-    from ..data import Dataset
-    from ..experiment import Air, Contestant
-    from ..models import Model
+    from ..data.dataset import Dataset
+    from ..experiment import Contestant
+    from ..models.base import Model
 
 Floats = NDArray[np.float64]
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files import Columns
+from ..runs.files import Columns
+from .settings import Air
 
 if TYPE_CHECKING:
-    from ..experiment import Air
     from ..timing.timeline import Timeline
     from .digital import Uploads
 

@@ -7,20 +7,17 @@ Over-the-air Computation", 2025. Its optimised grouping and power scaling are re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..power.policy import amplitude_cap
+from ..power.settings import Power
 from ..settings import setting
 from ..timing.schemes import grouped
 from ..timing.timeline import Timeline
 from .base import Algorithm, Event, Outcome, World, superpose
-from .power_policy import amplitude_cap
 from .staleness import FUNCTIONS, staleness_weight
-
-if TYPE_CHECKING:
-    from ..experiment import Power
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,19 +6,16 @@ Zhu, Wang, Huang: "Broadband Analog Aggregation for Low-Latency Federated Edge L
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..power.settings import Power
 from ..settings import setting
 from ..timing.timeline import Timeline
 from .base import Algorithm, Event, Outcome, World, superpose
 from .local_sgd import synchronous_timeline
-
-if TYPE_CHECKING:
-    from ..experiment import Power
 
 
 @dataclass(frozen=True, kw_only=True)

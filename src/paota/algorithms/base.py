@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink, invert
+from ..power.settings import Power
 from ..timing.latency import Latencies
 from ..timing.schemes import mean_ready, periodic
 from ..timing.timeline import Horizon, Timeline
-
-if TYPE_CHECKING:
-    from ..experiment import Power
 
 
 class Event(NamedTuple):

@@ -6,18 +6,15 @@ Sery, Shlezinger, Cohen, Eldar: "Over-the-Air Federated Learning From Heterogene
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink, invert
+from ..power.settings import Power
 from ..settings import setting
 from ..timing.timeline import Timeline
 from .base import Algorithm, Event, Outcome, World, normalise, not_applicable
 from .local_sgd import synchronous_timeline
-
-if TYPE_CHECKING:
-    from ..experiment import Power
 
 
 @dataclass(frozen=True, kw_only=True)

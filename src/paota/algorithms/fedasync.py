@@ -7,19 +7,17 @@ that all algorithms train alike (their rho = 0).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..power.settings import Power
 from ..settings import setting
 from ..timing.schemes import asynchronous
 from ..timing.timeline import Timeline
 from .base import Algorithm, Event, Outcome, World, digital_outcome
 from .staleness import FUNCTIONS, staleness_weight
-
-if TYPE_CHECKING:
-    from ..experiment import Power
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,19 +6,17 @@ Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba: "Federated Learning with B
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..power.settings import Power
 from ..settings import setting
 from ..timing.schemes import buffered
 from ..timing.timeline import Timeline
 from .base import Algorithm, Event, Outcome, World, digital_outcome
 from .staleness import staleness_weight
-
-if TYPE_CHECKING:
-    from ..experiment import Power
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,19 +6,16 @@ The baseline of Cao, Zhu, Xu, Huang: "Optimized Power Control for Over-the-Air C
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..power.policy import amplitude_cap
+from ..power.settings import Power
 from ..settings import setting
 from ..timing.timeline import Timeline
 from .base import Algorithm, Event, Outcome, World, superpose
 from .local_sgd import synchronous_timeline
-from .power_policy import amplitude_cap
-
-if TYPE_CHECKING:
-    from ..experiment import Power
 
 
 @dataclass(frozen=True, kw_only=True)

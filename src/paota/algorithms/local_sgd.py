@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..power.settings import Power
 from ..settings import setting
 from ..timing.schemes import synchronous
 from ..timing.timeline import Timeline
 from .base import Algorithm, Event, Outcome, World, digital_outcome, normalise
-
-if TYPE_CHECKING:
-    from ..experiment import Power
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,20 +6,17 @@ Kou, Ji, Zhong, Zhang: "Semi-Asynchronous Federated Edge Learning for Over-the-a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink, invert
+from ..power.policy import amplitude_cap, optimise
+from ..power.settings import Power
 from ..settings import setting
 from ..timing.schemes import periodic
 from ..timing.timeline import Timeline
 from .base import Algorithm, Event, Outcome, World
-from .power_policy import amplitude_cap, optimise
-
-if TYPE_CHECKING:
-    from ..experiment import Power
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,20 +7,18 @@ PAOTA's timing comes from. Its joint choice of users and bandwidth is left out: 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..power.settings import Power
 from ..settings import setting
 from ..timing.schemes import periodic
 from ..timing.timeline import Timeline
 from .base import Algorithm, Event, Outcome, World, digital_outcome, normalise
 from .staleness import staleness_weight
-
-if TYPE_CHECKING:
-    from ..experiment import Power
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out and Path(args.out).exists() and not Path(args.out).is_dir():
         raise UserError(f"--out: '{args.out}' is not a folder")
 
-    from ..files import jsonable
+    from ..runs.files import jsonable
     from ..theory import analyse
 
     analysis = analyse(experiment, label=args.label, probes=args.probes)
@@ -77,8 +77,8 @@ def _experiment(args: argparse.Namespace) -> Experiment:
 
 
 def _write(analysis: Analysis, folder: Path) -> None:
-    from ..files import write_csv, write_json
-    from ..reproduce.style import available
+    from ..pages.reproduction_style import available
+    from ..runs.files import write_csv, write_json
     from ..theory.figure import draw
 
     try:

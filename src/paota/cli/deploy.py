@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..experiment import as_experiment, read_preset
-from ..run_folder import refuse_used_folder
+from ..runs.folder import refuse_used_folder
 
 
 def add_parser(commands: Any) -> None:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
-from ..results import Result, Trajectory
+from ..runs.results import Result, Trajectory
 from ..simulate import Plan
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, unknown_name
-from ..files import write_text
 from ..registry import ALGORITHMS
+from ..runs.files import write_text
 
 KINDS = ("algorithm",)
 

@@ -16,8 +16,8 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..report import write
-    from ..run_folder import load
+    from ..pages import write
+    from ..runs.folder import load
 
     results = [load(folder) for folder in args.runs]
     out = (

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import Interrupted, UserError
 from ..experiment import Experiment, as_experiment, read_preset
-from ..files import jsonable
-from ..run_folder import (
+from ..runs.files import jsonable
+from ..runs.folder import (
     CHECKPOINTS,
     begin_folder,
     finish_folder,
@@ -30,7 +30,7 @@ from ..run_folder import (
 )
 
 if TYPE_CHECKING:
-    from ..results import Result
+    from ..runs.results import Result
 
 
 def add_parser(commands: Any) -> None:
@@ -80,11 +80,11 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--resume is for a single process: run it without --distributed")
 
     from .. import simulate
-    from ..checkpoint import Checkpoints
+    from ..runs.checkpoint import Checkpoints
     from .display import LiveProgress
 
     if clustered:
-        from ..sharding import join_cluster
+        from ..engine.sharding import join_cluster
 
         if join_cluster(args.distributed, args.num_processes, args.process_id) > 0:
             simulate.execute(simulate.plan(experiment, seeds=seeds))  # a helper: process 0 shows and writes

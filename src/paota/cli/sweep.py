@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..experiment import as_experiment, parse_assignment, read_preset
-from ..files import jsonable
-from ..run_folder import refuse_used_folder
+from ..runs.files import jsonable
+from ..runs.folder import refuse_used_folder
 from .run import _slug
 
 if TYPE_CHECKING:

@@ -3,7 +3,3 @@
 `[faults]` breaks things: devices drop out, get stuck, send rubbish; broadcasts get lost; the channel fades away.
 `[guards]` are the checks that an honest device makes before it transmits.
 """
-
-from .settings import Faults, Guards
-
-__all__ = ["Faults", "Guards"]

@@ -114,7 +114,7 @@ def train_with_jax(context: Context, folder: Path) -> Callable[[Task], Trained]:
 
 @functools.lru_cache(maxsize=64)  # Flower's simulation runtime serves many devices from one process
 def _trainer(run_config: str, folder: Path, device: int, own: str, steps: int, batch: int, rate: float) -> Any:
-    from ..experiment import Training
+    from ..training.settings import Training
     from .training import LocalTrainer, shard_of
 
     experiment = Deployment.from_run_config(json.loads(run_config)).load(folder)

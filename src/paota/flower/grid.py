@@ -14,8 +14,8 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from ..experiment import Training
-from ..timing import Latencies
+from ..timing.latency import Latencies
+from ..training.settings import Training
 from .answers import Answer
 from .coordinator import Order
 from .layout import Layout

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import files, simulate
+from .. import simulate
 from ..engine import Log
 from ..errors import UserError
 from ..experiment import Contestant
-from ..results import Trajectory
+from ..runs import files
+from ..runs.results import Trajectory
 from ..timing.timeline import Participants, Timeline
 from .aggregation import Concluded
 from .answers import Arrival

@@ -11,8 +11,8 @@ from typing import Any
 
 from ..errors import UserError
 from ..experiment import Experiment
-from ..files import to_toml
 from ..registry import DATASETS
+from ..runs.files import to_toml
 from .deployment import Deployment
 from .local import LocalFederation, toml_word
 

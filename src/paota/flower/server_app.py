@@ -15,13 +15,13 @@ from flwr.app import Context
 from flwr.serverapp import Grid
 
 from .. import simulate
-from ..algorithms import World
+from ..algorithms.base import World
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
-from ..files import to_toml, write_text
-from ..results import Result
-from ..run_folder import write_folder
-from ..timing import Latencies
+from ..runs.files import to_toml, write_text
+from ..runs.folder import write_folder
+from ..runs.results import Result
+from ..timing.latency import Latencies
 from .aggregation import Aggregator
 from .coordinator import Clock, Coordinator, Pace, RealClock
 from .deployment import Deployment, scheme_of

@@ -11,10 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import engine, settings
-from ..data import Dataset, load_dataset
-from ..experiment import Air, Experiment, Power, Training
+from ..air.settings import Air
+from ..data.dataset import Dataset
+from ..data.load import load_dataset
+from ..experiment import Experiment
+from ..power.settings import Power
 from ..registry import ALGORITHMS
 from ..rng import Purpose, host_rng
+from ..training.settings import Training
 from .layout import Layout
 
 

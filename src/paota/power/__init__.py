@@ -87,7 +87,7 @@ def solve_problem(problem: Problem, *, method: str = "exact", **options: Any) ->
         if name not in known:
             raise _misplaced(name, method)
     if method == "exact":
-        from . import exact
+        from . import p2 as exact
 
         return exact.solve(problem)
     if method == "mip":

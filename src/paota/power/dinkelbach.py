@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .checks import Vector
-from .p2 import Quadratics
+from .quadratics import Quadratics
 
 
 @dataclass(frozen=True, kw_only=True)

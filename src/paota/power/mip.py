@@ -20,9 +20,9 @@ from .backends import BACKENDS
 from .checks import Flags, Vector
 from .dinkelbach import Step, maximise_ratio
 from .level import over_square
-from .p2 import Quadratics, quadratics
 from .p5 import COORDINATES, encode, programme
 from .problem import Problem
+from .quadratics import Quadratics, quadratics
 from .solution import Solution, certified, nothing_to_solve
 
 MAX_COLUMNS = 1_000_000

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checks import Flags, Vector
-from .p2 import Quadratics
+from .quadratics import Quadratics
 
 Indices = NDArray[np.int64]
 SparseRow = tuple[Indices, Vector]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..pages.reproduction import COLUMNS, number, value_text
+from ..pages.reproduction_style import NAMES
 from .claims import Verdict
-from .page import COLUMNS, number, value_text
-from .style import NAMES
 from .tables import Row
 
 BETA = {"exact": "optimised (P2)", "staleness": "staleness only", "similarity": "similarity only", "uniform": "uniform"}

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UserError
-from ..files import write_text
+from ..pages.reproduction import write_page
+from ..pages.reproduction_figures import draw_all
+from ..runs.files import write_text
 from . import catalogue, store, work
 from .cells import Cell
 from .claims import Verdict, judge_all
 from .display import Display
 from .evidence import Evidence
-from .figures import draw_all
 from .gather import Cells, gather
 from .markdown import summary
-from .page import write_page
 from .tables import Row, write_tables
 
 MOST_WORKERS = 8

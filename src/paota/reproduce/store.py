@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import files
 from ..errors import UserError
-from ..results import Result
+from ..runs import files
+from ..runs.results import Result
 from .cells import Cell
 
 KEPT = ("time_s", "ready", "test_accuracy", "train_loss", "noise_std", "over_budget")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import Columns, write_csv
+from ..runs.files import Columns, write_csv
 from .catalogue import Scale
 from .claims import Verdict
 from .evidence import Evidence

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from ..results import Trajectory
+from ..runs.results import Trajectory
 from . import store
 from .cells import BOUND, CROSSED, OPTIMUM, Cell
 
@@ -113,7 +113,8 @@ def _crossed(cell: Cell, folder: Path) -> None:
     """F of seed i at the best model of seed j, [seeds, seeds]; needs the cells of all seeds to be there."""
     import numpy as np
 
-    from .. import files, simulate
+    from .. import simulate
+    from ..runs import files
     from ..theory.landscape import Landscape
 
     experiment = cell.experiment

@@ -104,8 +104,8 @@ def compute(
 
 def gather(path: Path, order: Order, points: Sequence[Point], failed: Mapping[int, str], *, keep: bool = True) -> Sweep:
     """Read the finished points, and write `sweep.csv` and `report.html` beside them."""
-    from ..files import write_csv
-    from .page import write_page
+    from ..pages.sweep import write_page
+    from ..runs.files import write_csv
 
     metric = parse_metric(order.best)
     metrics = standard_metrics(metric, order.experiment.targets)

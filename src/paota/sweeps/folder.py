@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import files, run_folder
-from ..checkpoint import differences
 from ..errors import UserError
 from ..experiment import Experiment
-from ..results import Result
+from ..runs import files
+from ..runs import folder as run_folder
+from ..runs.checkpoint import differences
+from ..runs.results import Result
 from .grid import Axis, Point
 
 FORMAT = 1

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import UserError, unknown_name
-from ..files import Columns
-from ..report.words import percent, quantity, target_percent
-from ..results import Trajectory, accuracy_at, first_reach
+from ..pages.words import percent, quantity, target_percent
+from ..runs.files import Columns
+from ..runs.results import Trajectory, accuracy_at, first_reach
 
 
 @dataclass(frozen=True)

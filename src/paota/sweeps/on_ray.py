@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import files
 from ..errors import UserError
+from ..runs import files
 from .work import Job, News, compute, reason
 
 ONE_CORE = dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserError, unknown_name
-from ..files import Columns
-from ..report.words import counted, percent
-from ..results import Result
+from ..pages.words import counted, percent
+from ..runs.files import Columns
+from ..runs.results import Result
 from .grid import Axis, Point, show
 from .metrics import Metric, Score, score
 

@@ -66,10 +66,11 @@ class Teller:
 
 def compute(job: Job, tell: Any = lambda share: None) -> None:
     """Run one point and leave its run folder behind; a run that was cut short goes on from its checkpoints."""
-    from .. import run_folder, simulate
-    from ..checkpoint import Checkpoints
+    from .. import simulate
     from ..experiment import Experiment
     from ..plugins import load_plugin
+    from ..runs import folder as run_folder
+    from ..runs.checkpoint import Checkpoints
 
     for file in job.plugins:
         load_plugin(file)

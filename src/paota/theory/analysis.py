@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..air.uplink import noise_power_w
 from ..experiment import Experiment
-from ..files import Columns
+from ..runs.files import Columns
 from . import theorem
 from .estimate import Path, constants_of, walk
 from .landscape import Landscape

@@ -21,7 +21,7 @@ WORDS = {
 
 def draw(analysis: Analysis, folder: Path) -> None:
     """bound.png and bound.pdf in `folder`; nothing, if matplotlib is not installed."""
-    from ..reproduce.style import available, new_figure, rules, save
+    from ..pages.reproduction_style import available, new_figure, rules, save
 
     if not available():
         return

@@ -10,10 +10,11 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
-from ..data import Dataset, Shards
-from ..learner import as_float
+from ..data.dataset import Dataset
+from ..data.shards import Shards
 from ..models.base import Model, cross_entropy
 from ..rng import Purpose, device_key
+from ..training.learner import as_float
 
 BLOCK = 6_000  # samples in one pass
 PER_SAMPLE_BLOCK = 300  # per-sample gradients in memory at once

@@ -14,8 +14,8 @@ from .. import simulate
 from ..algorithms.base import Algorithm, Event, Outcome, World
 from ..errors import UserError, unknown_name
 from ..experiment import Contestant, Experiment
-from ..results import Trajectory
-from ..timing import Timeline
+from ..runs.results import Trajectory
+from ..timing.timeline import Timeline
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .data import Dataset, Shards, load_dataset
-from .errors import UserError
-from .experiment import Contestant, Experiment
-from .faults.timing import FaultyLatencies, suffer
-from .rng import Purpose, host_rng
-from .timing import Latencies, Timeline
+from ..data.dataset import Dataset
+from ..data.load import load_dataset
+from ..data.shards import Shards
+from ..errors import UserError
+from ..experiment import Contestant, Experiment
+from ..faults.timing import FaultyLatencies, suffer
+from ..rng import Purpose, host_rng
+from ..timing.latency import Latencies
+from ..timing.timeline import Timeline
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class Plan:
 
 def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
     """Everything that can be known, and refused, before the first computation."""
-    from .air.digital import WithUpload
-    from .algorithms import World
+    from ..air.digital import WithUpload
+    from ..algorithms.base import World
 
     if seeds < 1:
         raise UserError(f"seeds must be at least 1, not {seeds}")
@@ -67,6 +70,6 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
 
 
 def uploads_of(experiment: Experiment, contestant: Contestant, dataset: Dataset, seed: int) -> Any:
-    from .air.digital import uploads_for
+    from ..air.digital import uploads_for
 
     return uploads_for(contestant, model=experiment.model, dataset=dataset, devices=experiment.data.devices, seed=seed)

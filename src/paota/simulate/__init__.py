@@ -23,14 +23,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from . import checkpoint, settings
-from .checkpoint import Checkpoints, Saved
-from .errors import Interrupted, UserError
-from .experiment import Contestant, Experiment, as_experiment
+from .. import settings
+from ..errors import Interrupted, UserError
+from ..experiment import Contestant, Experiment, as_experiment
+from ..runs import checkpoint
+from ..runs.checkpoint import Checkpoints, Saved
+from ..runs.results import Result, Trajectory
+from ..timing.timeline import Timeline
 from .planning import Plan, plan, uploads_of
 from .records import device_records_of, metrics_of, recorded_devices, spending_of
-from .results import Result, Trajectory
-from .timing import Timeline
 
 __all__ = ["Plan", "Progress", "Silent", "Simulator", "environment", "execute", "identity", "plan", "run"]
 
@@ -86,7 +87,7 @@ def execute(
 
 def identity(plan: Plan) -> dict[str, Any]:
     """What must not change between a checkpoint and its resumption, for the bits to be the same."""
-    from .learner import choose
+    from ..training.learner import choose
 
     versions = {name: _version(name) for name in ("paota", "jax", "jaxlib")}
     versions["learner"] = choose(plan.experiment.model, plan.dataset.x_train, plan.dataset.num_classes)[1]
@@ -116,7 +117,7 @@ class Simulator:
     @functools.cached_property
     def learner(self) -> tuple[Any, str]:
         """What trains and judges, and one line that says which and why."""
-        from .learner import choose
+        from ..training.learner import choose
 
         return choose(self.plan.experiment.model, self.plan.dataset.x_train, self.plan.dataset.num_classes)
 
@@ -124,7 +125,7 @@ class Simulator:
         """Compile the programs of all algorithms side by side, which a machine with several cores does sooner."""
         import jax
 
-        from . import engine
+        from .. import engine
 
         contestants, seed = self.plan.experiment.contestants, self.plan.seeds[0]
         if len(contestants) == 1 or jax.device_count() > 1 or (self.checkpoints and self.checkpoints.load(0)):
@@ -178,7 +179,7 @@ class Simulator:
         """Units that run at once: one a core, unless they share their devices, or would not fit into memory together."""
         import jax
 
-        from . import engine
+        from .. import engine
 
         units = sum(1 for _ in self.plan.units())
         if units == 1 or jax.default_backend() != "cpu" or jax.device_count() > 1:
@@ -193,7 +194,7 @@ class Simulator:
         import jax
         import jax.numpy as jnp
 
-        from . import engine
+        from .. import engine
 
         program = self._program(contestant)
         fleet = self._fleet(seed, self.learner[0])
@@ -265,7 +266,7 @@ class Simulator:
         """(state, logs, events done, seconds computed): from the unit's checkpoint if there is one, else from scratch."""
         import jax
 
-        from .engine import Log
+        from ..engine import Log
 
         saved = self.checkpoints.load(unit) if self.checkpoints else None
         if saved is None:
@@ -287,7 +288,8 @@ class Simulator:
 
     def _program(self, contestant: Contestant) -> Any:
         """Sized for the largest event and the greatest staleness over all seeds, so that it is compiled once."""
-        from . import engine, sharding
+        from .. import engine
+        from ..engine import sharding
 
         timelines = [self.plan.timelines[contestant.label, seed] for seed in self.plan.seeds]
         mesh = sharding.mesh_of_all()
@@ -331,7 +333,7 @@ class Simulator:
         import jax
         import jax.numpy as jnp
 
-        from . import engine
+        from .. import engine
 
         with self._shared:
             if (seed, learner) in self._fleets:
@@ -383,7 +385,7 @@ def _timed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[An
 
 
 def _rule(contestant: Contestant) -> Any:
-    from .engine import Rule
+    from ..engine import Rule
 
     c = contestant
     return Rule(

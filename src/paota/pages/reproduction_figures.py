@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .catalogue import Scale
-from .evidence import Curves, Evidence
-from .gather import METHOD_LABELS, Cells, final, seconds_to, values_of
-from .statistics import Floats, quartiles
-from .style import LOOKS, NAMES, available, line, look, new_figure, rules, save
+from ..reproduce.catalogue import Scale
+from ..reproduce.evidence import Curves, Evidence
+from ..reproduce.gather import METHOD_LABELS, Cells, final, seconds_to, values_of
+from ..reproduce.statistics import Floats, quartiles
+from .reproduction_style import LOOKS, NAMES, available, line, look, new_figure, rules, save
 
 BAND = 0.15  # opacity of the middle half of the seeds
 
@@ -22,7 +22,7 @@ def draw_all(cells: Cells, evidence: Evidence, scale: Scale, folder: Path) -> li
     """All figures, by name; none without matplotlib."""
     if not available():
         return []
-    from .pictures import system, workflow
+    from .reproduction_pictures import system, workflow
 
     made: dict[str, Callable[[], Any]] = {
         "fig1-system": lambda: system(cells["quiet"], devices=_devices(scale)),

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import UserError
 from . import files
-from .errors import UserError
 
 FORMAT = 1
 Arrays = dict[str, NDArray[Any]]

@@ -15,8 +15,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
-from .errors import UserError
-from .learner import Learner, Trained
+from ..errors import UserError
+from ..training.learner import Learner, Trained
 
 AXIS = "devices"
 EVERYWHERE = PartitionSpec()

@@ -59,7 +59,7 @@ def new_figure(columns: int = 1, rows: int = 1, *, width: float | None = None, h
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
     """name.png and name.pdf; each appears whole or not at all, and without a date inside."""
-    from ..files import atomic
+    from ..runs.files import atomic
 
     made = []
     with rules():

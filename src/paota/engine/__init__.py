@@ -19,18 +19,22 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding
 
-from . import caches, settings, sharding, streaming
-from .air.channel import make_uplink
-from .air.uplink import Uplink
-from .algorithms.base import Algorithm, Event, Outcome
-from .experiment import Air, Power, Training
-from .faults import Faults, Guards
-from .faults.signals import Checked, corrupt_and_guard, disturb
-from .learner import GenericLearner, Learner, Trained
-from .learner import as_float as as_float
-from .models.base import Model
-from .rng import Purpose, device_key, draw_key
-from .timing.timeline import Timeline
+from .. import settings
+from ..air.channel import make_uplink
+from ..air.settings import Air
+from ..air.uplink import Uplink
+from ..algorithms.base import Algorithm, Event, Outcome
+from ..faults.settings import Faults, Guards
+from ..faults.signals import Checked, corrupt_and_guard, disturb
+from ..models.base import Model
+from ..power.settings import Power
+from ..rng import Purpose, device_key, draw_key
+from ..timing.timeline import Timeline
+from ..training import caches
+from ..training.learner import GenericLearner, Learner, Trained
+from ..training.learner import as_float as as_float
+from ..training.settings import Training
+from . import sharding, streaming
 
 caches.use_compile_cache()
 

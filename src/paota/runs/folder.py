@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import UserError
+from ..experiment import Experiment
 from . import files
-from .errors import UserError
-from .experiment import Experiment
 from .files import Columns
 from .results import Result, Trajectory
 
 if TYPE_CHECKING:
-    from .simulate import Plan
+    from ..simulate import Plan
 
 METRIC_TYPES: dict[str, type] = {"label": str, "algorithm": str, "seed": int, "round": int, "ready": int}
 CHECKPOINTS = "checkpoints"
@@ -97,7 +97,7 @@ def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
     files.write_npz(path / "models.npz", {f"{i}": t.model for i, t in enumerate(result.trajectories)})
     files.write_json(path / "summary.json", result.summary)
     if report:
-        from .report import write
+        from ..pages import write
 
         write([result], path / "report.html")
     files.write_json(path / "run.json", {**result.info, "trajectories": [_facts(t) for t in result.trajectories]})

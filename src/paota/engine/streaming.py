@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal
 
-from .errors import UserError
+from ..errors import UserError
 
 ELEMENTWISE = frozenset(
     """abs add and atan2 ceil clamp convert_element_type copy copy_p cos div eq erf exp exp2 expm1 floor ge gt imag

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ..report import markup, palette
-from .grid import Axis, show
-from .outcome import Sweep, best_row, is_numeric
+from ..sweeps.grid import Axis, show
+from ..sweeps.outcome import Sweep, best_row, is_numeric
+from . import markup, palette
 
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 78, 24, 16, 56

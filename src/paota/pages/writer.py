@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import UserError
-from ..files import write_text
+from ..runs.files import write_text
 from . import markup
 from .figure import Section
 from .gantt import timeline_section

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from ..files import to_toml
+from ..runs.files import to_toml
 from . import markup, palette
 from .figure import Figure, Section, View, drawn
 from .study import Run, Study
@@ -24,7 +24,7 @@ DASH_LENGTHS = {
 
 def asset(name: str) -> str:
     """One of the files that ship with this package."""
-    return resources.files("paota.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return resources.files("paota.pages").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def payload(study: Study, sections: Sequence[Section]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import UserError, unknown_name
-from .experiment import Experiment
+from ..errors import UserError, unknown_name
+from ..experiment import Experiment
 from .files import Columns
 
 
@@ -89,7 +89,7 @@ class Result:
 
     def save(self, folder: str | Path, *, report: bool = True) -> Path:
         """Write the run folder. It must not hold anything yet."""
-        from .run_folder import new_folder, write_folder
+        from .folder import new_folder, write_folder
 
         path = new_folder(folder)
         write_folder(self, path, report=report)

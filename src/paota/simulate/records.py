@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .air.spending import device_spending, event_spending
-from .experiment import Contestant
-from .files import Columns
-from .timing import Timeline
+from ..air.spending import device_spending, event_spending
+from ..experiment import Contestant
+from ..runs.files import Columns
+from ..timing.timeline import Timeline
 
 MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: some 200 MB
 

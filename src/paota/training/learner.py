@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
-from .errors import unknown_name
-from .models.base import Model, cross_entropy
+from ..errors import unknown_name
+from ..models.base import Model, cross_entropy
 
 EVALUATION_BLOCK = 10_000  # samples judged at once; bounds the memory of a forward pass
 DEVICES_AT_ONCE = {"cpu": 16}  # trained side by side; more would leave the processor's cache

@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..report import markup
-from .grid import show
-from .outcome import Row, Sweep, best_row
+from ..sweeps.grid import show
+from ..sweeps.outcome import Row, Sweep, best_row
+from . import markup
 
 
 def heat_maps(sweep: Sweep, label: str) -> str:

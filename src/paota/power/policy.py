@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..air.uplink import Uplink
-from ..power import exact_jax
-from .base import Event
-
-if TYPE_CHECKING:
-    from ..experiment import Power
+from ..algorithms.base import Event
+from . import p2_jax as exact_jax
+from .settings import Power
 
 
 def amplitude_cap(uplink: Uplink, payload: jax.Array, cap: str) -> jax.Array:
@@ -49,7 +45,7 @@ def _mip_on_host(
     rho: jax.Array, theta: jax.Array, p_max: jax.Array, ready: jax.Array, c1: jax.Array, c2: jax.Array, power: Power
 ) -> jax.Array:
     """The integer programme has no compiled form: the program stops for it and calls HiGHS on the host."""
-    from ..power import mip
+    from . import mip
 
     def solve(*arrays: jax.Array) -> np.ndarray:
         *instance, tolerance = (np.asarray(array) for array in arrays)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .store import Stored
-from .style import new_figure
+from ..reproduce.store import Stored
+from .reproduction_style import new_figure
 
 STALENESS = ("#56b4e9", "#e69f00", "#d55e00", "#9c2f4f")
 SHOWN_DEVICES, SHOWN_ROUNDS = 10, 5

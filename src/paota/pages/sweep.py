@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
 from ..experiment import Experiment
-from ..files import to_toml, write_text
-from ..report import markup, palette
-from ..report.page import asset
-from .grid import Point, show
-from .heat import heat_maps
-from .lines import line_plot, series_css
-from .outcome import Row, Sweep, answer, best_row, question
+from ..runs.files import to_toml, write_text
+from ..sweeps.grid import Point, show
+from ..sweeps.outcome import Row, Sweep, answer, best_row, question
+from . import markup, palette
+from .page import asset
+from .sweep_heat import heat_maps
+from .sweep_lines import line_plot, series_css
 
 
 def write_page(path: Path, sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> None:
@@ -25,7 +24,7 @@ def render(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> str
     parts = {
         "title": markup.text(title),
         "heading": markup.name(question(sweep.axes)),
-        "style": palette.theme_css() + asset("page.css") + _own("page.css") + series_css(),
+        "style": palette.theme_css() + asset("page.css") + asset("sweep.css") + series_css(),
         "ran": f"{markup.name(sweep.name)}: {markup.text(answer(sweep))}",
         "findings": "".join(f"<p>{markup.name(text)}</p>" for text in sweep.sentences)
         or "<p>No point has been computed.</p>",
@@ -36,7 +35,7 @@ def render(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> str
         "table": _table(sweep),
         "settings": markup.text(to_toml(experiment.to_dict())),
     }
-    return markup.filled(_own("page.html"), parts)
+    return markup.filled(asset("sweep.html"), parts)
 
 
 def _map(sweep: Sweep) -> str:
@@ -91,7 +90,3 @@ def _table_row(sweep: Sweep, row: Row, is_best: bool) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _own(name: str) -> str:
-    return resources.files("paota.sweeps").joinpath(name).read_text(encoding="utf-8")

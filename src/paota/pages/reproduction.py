@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..files import write_text
-from ..report import markup, palette
-from .catalogue import Scale
-from .claims import CHANGED, FAILED, REPRODUCED, Verdict
-from .style import NAMES
-from .tables import Row
+from ..reproduce.catalogue import Scale
+from ..reproduce.claims import CHANGED, FAILED, REPRODUCED, Verdict
+from ..reproduce.tables import Row
+from ..runs.files import write_text
+from . import markup, palette
+from .reproduction_style import NAMES
 
-ASSETS = Path(__file__).parent
+ASSETS = Path(__file__).parent / "assets"
 MARKS = {REPRODUCED: ("yes", "✓"), CHANGED: ("partly", "≈"), FAILED: ("no", "✗")}
 CAPTIONS = {
     "fig3-gap": (
@@ -108,7 +108,7 @@ def write_page(
     folder = path.parent / "figures"
     missing = '<p class="notice">No figures: matplotlib is not installed (<code>pip install "paota[paper]"</code>).</p>'
     parts = {
-        "style": palette.theme_css() + (ASSETS / "page.css").read_text(encoding="utf-8"),
+        "style": palette.theme_css() + (ASSETS / "reproduction.css").read_text(encoding="utf-8"),
         "ran": markup.text(_ran(scale)),
         "warning": SMOKE if scale.quick else "",
         "verdicts": "".join(_verdict(v) for v in verdicts),
@@ -118,7 +118,7 @@ def write_page(
         **{name: _table(tables[name], shown) for name, shown in COLUMNS.items()},
         "theorem": _theorem(cells),
     }
-    write_text(path, markup.filled((ASSETS / "page.html").read_text(encoding="utf-8"), parts))
+    write_text(path, markup.filled((ASSETS / "reproduction.html").read_text(encoding="utf-8"), parts))
 
 
 def _ran(scale: Scale) -> str:

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ...models.base import Model
+from ...models.mlp import Mlp
+from ...models.softmax import Softmax
 from ..learner import Trained
-from ..models.base import Model
-from ..models.mlp import Mlp
-from ..models.softmax import Softmax
 from . import build
 
 BLOCK = 16  # bytes; a vector of floats

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import UserError
+from ..errors import UserError
 
 Columns = dict[str, NDArray[Any]]  # a table, column by column
 
@@ -102,7 +102,7 @@ def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """Plain numeric arrays only, checked before memory is taken: no pickles, no bombs."""
-    from .data.npz import read_arrays
+    from ..data.npz import read_arrays
 
     return read_arrays(path)
 

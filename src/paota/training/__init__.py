@@ -1,0 +1,1 @@
+"""How local training and judging are computed."""
