@@ -8,13 +8,14 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from paota.literal import paota as literal_paota
 
 from paota import simulate
 from paota.experiment import Experiment
 from paota.simulate import plan
 from paota.timing.latency import Latencies
 from paota.units import dbm_to_w
+
+from .literal import paota as literal_paota
 
 
 @pytest.mark.parametrize("payload", ["model", "update"])

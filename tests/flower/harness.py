@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from paota.memory_grid import JumpingClock, MemoryGrid
 
 import paota
 from paota.flower.client_app import answer_hello, answer_order, train_with_jax
 from paota.flower.server_app import serve
 from paota.runs.files import to_toml
 from paota.timing.latency import Latencies
+
+from .memory_grid import JumpingClock, MemoryGrid
 
 
 def client(folder: Path) -> ClientApp:

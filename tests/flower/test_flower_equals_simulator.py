@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
 
-from paota.harness import deploy
-
 import paota
+
+from .harness import deploy
 
 TABLE = {
     "name": "scripted",

@@ -15,11 +15,12 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
-from paota.harness import deploy, make_grid, run
-from paota.memory_grid import MemoryGrid
 
 import paota
 from paota.flower.history import Checkpoint
+
+from .harness import deploy, make_grid, run
+from .memory_grid import MemoryGrid
 
 K, PERIOD_S = 4, 8.0
 TABLE: dict[str, Any] = {

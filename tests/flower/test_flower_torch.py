@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
 pytest.importorskip("torch", reason="the example client for PyTorch needs torch")
 
-from paota.harness import client, make_grid, run
+from .harness import client, make_grid, run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower" / "paota_app" / "torch_client_app.py"
 TABLE = {

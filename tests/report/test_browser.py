@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from paota.browser import Browser, find_chromium
-from paota.factory import make_result
 
 from paota.pages import write
+
+from .browser import Browser, find_chromium
+from .factory import make_result
 
 LONG = "a_very_long_label_without_any_space_that_would_push_the_page_to_the_side_" * 2
 HOSTILE = (

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paota.factory import make_result
 
 from paota.errors import UserError
 from paota.pages import render, write
 from paota.pages.markup import script_hash
 from paota.runs.results import Result, Trajectory
+
+from .factory import make_result
 
 HOSTILE = [
     "</script><script>document.title='owned'</script>",

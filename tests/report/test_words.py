@@ -7,7 +7,6 @@ from html import unescape
 
 import numpy as np
 import pytest
-from paota.factory import by_hand, make_result
 
 from paota.pages.figure import listing, log_ticks, power_of_ten
 from paota.pages.study import distinct_names, gather
@@ -16,6 +15,8 @@ from paota.pages.timing import staleness_bins
 from paota.pages.verdict import headline, what_ran
 from paota.pages.words import percent, quantity, target_percent
 from paota.runs.results import Result
+
+from .factory import by_hand, make_result
 
 
 def plain(html: str) -> str:

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from paota.made_up import sweep_of, trajectory
 
 from paota.errors import UserError
 from paota.sweeps.metrics import Score, parse_metric
+
+from .made_up import sweep_of, trajectory
 
 RISING = trajectory([0.1, 0.5, math.nan, 0.8, 0.9])  # judged at 0, 8, 24 and 32 s
 

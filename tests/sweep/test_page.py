@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from paota.made_up import sweep_of, trajectory
 
 from paota.experiment import Experiment
 from paota.pages.sweep import render
+
+from .made_up import sweep_of, trajectory
 
 # The report's tests drive a real browser; their driver stands in another folder of tests.
 _spec = importlib.util.spec_from_file_location("browser", Path(__file__).parents[1] / "report" / "browser.py")

@@ -30,7 +30,7 @@ AXES = tuple(Axis(key, tuple(values)) for key, values in OVER.items())
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A finished sweep, computed in this process."""
-    from paota.conftest import TABLE
+    from .conftest import TABLE
 
     out = tmp_path_factory.mktemp("whole") / "sweep"
     return sweep(TABLE, over=OVER, seeds=2, best="final_accuracy", jobs=1, out=out)
