@@ -23,7 +23,7 @@ import workload
 
 from paota import engine, simulate
 from paota.data.load import load_dataset
-from paota.rng import Purpose, draw_key
+from paota.simulate.schedule import Schedule
 from paota.training.kernels import mlp
 
 WIDTHS = (784, 10, 10, 10)
@@ -82,40 +82,42 @@ def bytes_moved(lit_share: float) -> float:
 def parts(repeats: int) -> dict[str, tuple[float, float]]:
     """(processor, wall) seconds of the pieces of a round, each compiled on its own."""
     plan = simulate.plan(workload.experiment())
-    simulator = simulate.Simulator(plan, simulate.Silent(), workload.ROUNDS_A_CALL)
+    schedule = Schedule(plan, events_a_call=workload.ROUNDS_A_CALL)
     (contestant,) = plan.experiment.contestants
-    program, learner = simulator._program(contestant), simulator.learner[0]
-    fleet, rule, root = simulator._fleet(0, learner), simulate._rule(contestant), jax.random.key(0)
+    task, sizes, rule = schedule.task, schedule.sizes(contestant), engine.Rule.of(contestant)
+    fleet, root = schedule.fleet(0), jax.random.key(0)
     timeline = plan.timelines[contestant.label, 0]
-    event = int(np.argmin(np.abs(timeline.ready - workload.PARTICIPANTS)))
-    rows, _ = engine.rows_of(timeline, event, program.shape, np.ones(len(timeline), bool))
+    number = int(np.argmin(np.abs(timeline.ready - workload.PARTICIPANTS)))
+    rows, _ = engine.rows_of(timeline, number, sizes, np.ones(len(timeline), bool))
     row = jax.tree.map(lambda column: jnp.asarray(column[0]), rows)
-    model = program.initial_model(0)
-    ring, slot = program.initial_state(model).ring, row.version % program.shape.versions
+    model = task.initial_model(0)
+    ring, slot = engine.State.initial(rule, model, sizes.versions).ring, row.version % sizes.versions
     size = fleet.shard_sizes[row.device]
-    shape = (workload.STEPS, workload.BATCH)
 
     @jax.jit
     def draw() -> jax.Array:
-        position = jax.vmap(lambda k, n, high: jax.random.randint(draw_key(root, Purpose.BATCH, k, n), shape, 0, high))
-        drawn = position(row.device, row.training, size)
-        return fleet.shard_indices[fleet.shard_offsets[row.device][:, None, None] + drawn]
+        position = engine.draw_batches(rule.training, root, row.device, row.training, size)
+        return fleet.shard_indices[fleet.shard_offsets[row.device][:, None, None] + position]
 
     sample = draw()
-    rate = jnp.float32(workload.LEARNING_RATE)
+    rate, learner = jnp.float32(workload.LEARNING_RATE), task.learner
     train = jax.jit(lambda ring: learner.train(rate, ring, slot, row.ready, sample, fleet.x_train, fleet.y_train))
     trained = train(ring)
-    serve = jax.jit(
-        lambda ring, local, update: program.aggregate(
-            rule, root, row, ring[0], ring[1], None, local, num_samples=size,
-            num_devices=workload.DEVICES, state=(), update=update,
-        )
-    )  # fmt: skip
+
+    @jax.jit
+    def serve(ring: jax.Array, trained: Any) -> engine.Served:
+        samples, everybody = size.astype(float), jnp.asarray(float(workload.DEVICES))
+        prepared = engine.prepare(rule, root, row, trained, ring[0], ring[1], samples)
+        event = engine.event_of(row, prepared, ring[0], ring[1], samples, everybody, ())
+        uplink = engine.uplink_of(rule, root, row, prepared.ready)
+        decision = engine.decide(rule.algorithm, rule.power, event, uplink)
+        return engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))
+
     return {
         "mini-batch draws": best(draw, repeats, 50),
         "training": best(lambda: train(ring), repeats, 50),
-        "similarity, power, air": best(lambda: serve(ring, trained.local_model, trained.update), repeats, 50),
-        "judging 10,000 images": best(lambda: program.judge(model, fleet), repeats, 50),
+        "similarity, power, air": best(lambda: serve(ring, trained), repeats, 50),
+        "judging 10,000 images": best(lambda: engine.judge(task, model, fleet), repeats, 50),
     }
 
 

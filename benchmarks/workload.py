@@ -14,10 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paota import engine, settings, simulate
+from paota import engine, simulate
 from paota.experiment import Experiment
 from paota.models.base import cross_entropy
 from paota.models.mlp import Mlp
+from paota.simulate.schedule import Schedule
 
 DEVICES, PARTICIPANTS, STEPS, BATCH, LEARNING_RATE = 100, 59, 5, 32, 0.1
 ROUNDS_A_CALL = 20
@@ -39,24 +40,24 @@ def experiment(algorithm: str = "paota") -> Experiment:
 def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
     """(a call of ROUNDS_A_CALL rounds after the transient, mean devices a round, the learner)."""
     plan = simulate.plan(experiment(algorithm))
-    simulator = simulate.Simulator(plan, simulate.Silent(), ROUNDS_A_CALL)
+    schedule = Schedule(plan, events_a_call=ROUNDS_A_CALL)
     (contestant,) = plan.experiment.contestants
     timeline = plan.timelines[contestant.label, 0]
-    program = simulator._program(contestant)
-    fleet = simulator._fleet(0, simulator.learner[0])
-    rule = simulate._rule(contestant)
-    numbers = {name: jnp.asarray(value, float) for name, value in settings.floats(rule).items()}
+    task, sizes, rule = schedule.task, schedule.sizes(contestant), engine.Rule.of(contestant)
     first = 2 * ROUNDS_A_CALL
-    rows, count = engine.rows_of(timeline, first, program.shape, np.ones(len(timeline), bool))
-    root, model = jax.random.key(0), program.initial_model(0)
-    arguments = (numbers, root, fleet, program.initial_state(model), rows, np.int32(count))
-    step = program.compile(*arguments)
+    rows, count = engine.rows_of(timeline, first, sizes, np.ones(len(timeline), bool))
+    model = task.initial_model(0)
+
+    def arguments() -> tuple[Any, ...]:
+        state = engine.State.initial(rule, model, sizes.versions)  # the program takes its state over
+        return rule, jax.random.key(0), schedule.fleet(0), state, rows, np.int32(count)
+
+    step, _ = engine.program(task, sizes, arguments())
 
     def call() -> Any:
-        state = program.initial_state(model)  # the program takes its state over
-        return jax.block_until_ready(step(numbers, root, fleet, state, rows, np.int32(count)))
+        return jax.block_until_ready(step(*arguments()))
 
-    return call, float(timeline.ready[first : first + ROUNDS_A_CALL].mean()), simulator.learner[1]
+    return call, float(timeline.ready[first : first + ROUNDS_A_CALL].mean()), schedule.learner[1]
 
 
 def plain_jax() -> Callable[[], Any]:

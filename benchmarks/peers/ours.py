@@ -6,6 +6,7 @@ from protocol import Pacer
 
 from paota import simulate
 from paota.experiment import Experiment
+from paota.simulate.schedule import Schedule
 
 pacer = Pacer()
 name = sys.argv[2]
@@ -26,12 +27,12 @@ class Paced(simulate.Silent):
         self.done = 0
 
     def compiled(self, label: str, seconds: float) -> None:
-        pacer.ready("paota", "jax", "jaxlib", learner=simulator.learner[1])
+        pacer.ready("paota", "jax", "jaxlib", learner=schedule.learner[1])
 
     def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
         new, self.done = round - self.done, round
         pacer.round_done(accuracy, new)
 
 
-simulator = simulate.Simulator(plan, Paced(), simulate.EVENTS_A_CALL)
-simulator.trajectory(0, experiment.contestants[0], experiment.seed)
+schedule = Schedule(plan, progress=Paced())
+schedule.trajectories()

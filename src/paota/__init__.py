@@ -3,6 +3,9 @@
 >>> import paota
 >>> result = paota.run({"rounds": 50, "air": {"n0_dbm_per_hz": -74}})
 >>> result.time_to(0.8)
+
+What stands here is public; every other module may change. docs/api.md explains it all, docs/extend.md how to add an
+algorithm, a channel, a latency, a partition, a data set or a model of your own.
 """
 
 from __future__ import annotations
@@ -11,32 +14,69 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import power, theory
+    from .air.digital import Shares
+    from .air.uplink import Uplink
+    from .algorithms.base import (
+        Algorithm,
+        Amplitudes,
+        Event,
+        Heard,
+        Report,
+        Step,
+        SynchronousAlgorithm,
+        Work,
+        average,
+        normalise,
+        weights,
+    )  # fmt: skip
+    from .algorithms.by_hand import aggregate_by_hand
+    from .algorithms.staleness import staleness_weight
+    from .data.dataset import Dataset
+    from .data.shards import Shards
+    from .engine.sharding import join_cluster
     from .errors import UserError
     from .experiment import Experiment
+    from .models.base import FunctionModel
+    from .power.policy import amplitude_cap
+    from .power.settings import Power
     from .registry import register
     from .runs.folder import load
     from .runs.results import Result
+    from .settings import setting
     from .simulate import run
     from .sweeps import sweep
+    from .timing.schemes import Asynchronous, Buffered, Grouped, Periodic, Synchronous
 
-__all__ = ["Experiment", "Result", "UserError", "load", "power", "register", "run", "sweep", "theory"]
-
-# Imported when first used: `import paota` and `paota --help` must not wait for JAX.
+# Where each public name lives. Imported when first used: `import paota` and `paota --help` must not wait for JAX.
 _HOME = {
-    "Experiment": "experiment",
-    "Result": "runs.results",
-    "UserError": "errors",
-    "load": "runs.folder",
-    "register": "registry",
-    "run": "simulate",
-    "sweep": "sweeps",
-}
+    "run": "simulate", "sweep": "sweeps", "load": "runs.folder", "register": "registry",
+    "Experiment": "experiment", "Result": "runs.results", "UserError": "errors", "setting": "settings",
+    "Algorithm": "algorithms.base", "SynchronousAlgorithm": "algorithms.base", "Work": "algorithms.base",
+    "Report": "algorithms.base", "Event": "algorithms.base", "Amplitudes": "algorithms.base",
+    "Heard": "algorithms.base", "Step": "algorithms.base", "average": "algorithms.base", "weights": "algorithms.base",
+    "normalise": "algorithms.base", "staleness_weight": "algorithms.staleness",
+    "aggregate_by_hand": "algorithms.by_hand", "amplitude_cap": "power.policy", "Power": "power.settings",
+    "Uplink": "air.uplink", "Shares": "air.digital", "Periodic": "timing.schemes", "Synchronous": "timing.schemes",
+    "Asynchronous": "timing.schemes", "Buffered": "timing.schemes", "Grouped": "timing.schemes",
+    "join_cluster": "engine.sharding", "Dataset": "data.dataset", "Shards": "data.shards", "FunctionModel": "models.base",
+}  # fmt: skip
 _MODULES = ("power", "theory")
+
+__all__ = [
+    "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Dataset", "Event", "Experiment", "FunctionModel", "Grouped",
+    "Heard", "Periodic", "Power", "Report", "Result", "Shards", "Shares", "Step", "Synchronous", "SynchronousAlgorithm",
+    "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "average", "join_cluster", "load", "normalise", "power",
+    "register", "run", "setting", "staleness_weight", "sweep", "theory", "weights",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("paota")
     if name in _HOME:
         return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
     if name in _MODULES:
@@ -45,4 +85,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "__version__"])

@@ -120,11 +120,17 @@ PARTITIONS = Registry(
     iid="paota.data.partition:Iid",
 )
 
-KINDS = {r.kind: r for r in (ALGORITHMS, MODELS, LATENCIES, CHANNELS, PATH_LOSSES, DATASETS, PARTITIONS)}
+KINDS = {
+    registry.kind: registry
+    for registry in (ALGORITHMS, MODELS, LATENCIES, CHANNELS, PATH_LOSSES, DIGITAL_UPLINKS, DATASETS, PARTITIONS)
+}
 
 
 def register(kind: str, name: str, thing: Any) -> None:
-    """Make your own `algorithm`, `model`, `latency`, `channel`, `path_loss`, `dataset` or `partition` available by name."""
+    """Make your own `thing` available by `name` in experiment files.
+
+    `kind`: "algorithm", "model", "latency", "channel", "path_loss", "digital", "dataset" or "partition".
+    """
     if kind not in KINDS:
         raise unknown_name("kind of thing to register", kind, KINDS)
     KINDS[kind].add(name, thing)

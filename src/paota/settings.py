@@ -1,4 +1,4 @@
-"""Settings as frozen dataclasses: read from tables, checked once, written back, split into structure and numbers.
+"""Settings as frozen dataclasses: read from tables, checked once, written back, handed to compiled programs.
 
 A section such as `[timing]` is one dataclass. A field made with `choice(...)` names a replaceable idea
 (`latency = "uniform"`); the options of the chosen one (`low_s`, `high_s`) stand in the same section, and only they are
@@ -132,33 +132,27 @@ def defaults(cls: type[T]) -> T:
     return parse(cls, {}, cls.__name__.lower())
 
 
-def floats(settings: Any) -> dict[str, float]:
-    """The float settings by dotted name: run-time inputs of the compiled program, while the rest is its shape.
+def as_tree(settings: T) -> T:
+    """`settings`, its class and those of everything inside it known to JAX as pytrees whose leaves are the floats.
 
-    Two experiments that differ only in these (noise, learning rate, power) share one compilation.
+    The rest (names, whole numbers, switches, what is absent) is structure. So settings are arguments of compiled
+    programs, and two experiments that differ only in floats (noise, learning rate, power) share one compilation.
     """
-    numbers: dict[str, float] = {}
+    if type(settings) not in _TREES:
+        from jax.tree_util import register_dataclass
+
+        cls = type(settings)
+        hints = typing.get_type_hints(cls)
+        data = [f.name for f in fields(cls) if "registry" in f.metadata or hints[f.name] in (float, float | None)]
+        register_dataclass(cls, data, [f.name for f in fields(cls) if f.name not in data])
+        _TREES.add(cls)
     for field in fields(type(settings)):
-        value = getattr(settings, field.name)
-        if _is_settings(value):
-            numbers.update({f"{field.name}.{key}": number for key, number in floats(value).items()})
-        elif isinstance(value, float):
-            numbers[field.name] = value
-    return numbers
+        if _is_settings(value := getattr(settings, field.name)):
+            as_tree(value)
+    return settings
 
 
-def replace_floats(settings: Any, numbers: Mapping[str, Any]) -> Any:
-    """`settings` with its float values taken from `numbers` (arrays while the program is being compiled)."""
-    changes: dict[str, Any] = {}
-    for field in fields(type(settings)):
-        value = getattr(settings, field.name)
-        if _is_settings(value):
-            prefix = f"{field.name}."
-            inner = {k.removeprefix(prefix): v for k, v in numbers.items() if k.startswith(prefix)}
-            changes[field.name] = replace_floats(value, inner)
-        elif field.name in numbers:
-            changes[field.name] = numbers[field.name]
-    return dataclasses.replace(settings, **changes)
+_TREES: set[type] = set()
 
 
 def _is_settings(value: Any) -> bool:

@@ -4,30 +4,19 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from paota.air.uplink import Uplink
-from paota.algorithms.base import Event
+from paota import Uplink, aggregate_by_hand
+from paota.power.settings import Power
 
 
 @pytest.fixture
-def event():
-    def make(updates, *, model=(1.0, 1.0), previous=(1.0, 0.0), staleness=None, ready=None, samples=None):
-        updates = jnp.array(updates, float)
-        n = len(updates)
-        model = jnp.array(model, float)
-        return Event(
-            round=jnp.array(20),
-            model=model,
-            previous_model=jnp.array(previous),
-            local_model=model + updates,
-            update=updates,
-            staleness=jnp.array([0] * n if staleness is None else staleness),
-            num_samples=jnp.array([1.0] * n if samples is None else samples),
-            ready=jnp.array([True] * n if ready is None else ready),
-            num_devices=jnp.array(4.0),
-            state=(),
-        )
+def play():
+    """play(rule, updates, air, power, ...): one round from w^r = (1, 1), w^(r-1) = (1, 0), of four devices in all."""
 
-    return make
+    def one_round(rule, updates, air, power=None, **happening):
+        plain = {"model": (1.0, 1.0), "previous_model": (1.0, 0.0), "num_devices": 4, "round": 20}
+        return aggregate_by_hand(rule, updates, uplink=air, power=power or Power(), **{**plain, **happening})
+
+    return one_round
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paota import Experiment
+from paota import Experiment, aggregate_by_hand, engine
 from paota.air.uplink import Uplink
-from paota.algorithms.base import Event
 from paota.experiment import read_preset
-from paota.power.settings import Power
 from paota.registry import ALGORITHMS
-from paota.simulate import Silent, Simulator, plan
+from paota.simulate import plan
+from paota.simulate.schedule import Schedule
+from paota.simulate.unit import Unit
 from paota.timing.timeline import Timeline
 
 CHANCE = 0.1  # ten classes
@@ -36,12 +36,13 @@ def runs(request):
     quick = dataclasses.replace(
         quick,
         timelines={unit: with_an_empty_last_event(timeline) for unit, timeline in quick.timelines.items()},
-        judged_every={name: 1},
+        judged_every=dict.fromkeys(quick.timelines, 1),
     )
-    simulator = Simulator(quick, Silent(), events_a_call=10)
+    engine.forget_programs()
     (contestant,) = quick.experiment.contestants
-    trajectories = [simulator.trajectory(0, contestant, seed) for seed in (0, 1, 0)]
-    return trajectories, simulator._program(contestant)
+    schedule = Schedule(quick, events_a_call=10)
+    trajectories = [Unit(schedule, 0, contestant, seed).run() for seed in (0, 1, 0)]
+    return trajectories, engine.known_programs()
 
 
 def test_learns(runs):
@@ -82,8 +83,8 @@ def test_deterministic(runs):
 
 
 def test_compiles_once(runs):
-    """Three trajectories of two seeds, one trace."""
-    assert runs[1].traces == 1
+    """Three trajectories of two seeds, one program."""
+    assert runs[1] == 1
 
 
 N, PADDING, D = 6, 2, 9
@@ -103,13 +104,11 @@ def test_order_of_devices_and_padding_do_not_matter(name):
 
     @jax.jit
     def outcome(ready, update, staleness, samples, channel):
-        happening = Event(
-            round=jnp.array(9), model=model, previous_model=previous, local_model=model + update, update=update,
-            staleness=staleness, num_samples=samples, ready=ready, num_devices=jnp.array(20.0),
-            state=algorithm.init(jnp.asarray(model)),
-        )  # fmt: skip
         uplink = Uplink(channel, ready, jnp.array(1e-2), jnp.array(15.0), jax.random.key(0))
-        return algorithm.aggregate(happening, uplink, Power())
+        return aggregate_by_hand(
+            algorithm, update, uplink=uplink, model=model, previous_model=previous, staleness=staleness,
+            num_samples=samples, ready=ready, num_devices=20, round=9,
+        )  # fmt: skip
 
     order = rng.permutation(rows)
     columns = (ready, update, staleness, samples, channel)

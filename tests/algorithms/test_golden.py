@@ -31,35 +31,35 @@ def test_staleness_functions():
     np.testing.assert_allclose(staleness_weight("hinge", x, 10.0, 4.0), [1, 1, 1, 1 / 11, 1 / 21], rtol=1e-6)
 
 
-def test_fedasync_mixes_one_model(event, air):
+def test_fedasync_mixes_one_model(play, air):
     """a_t = 0.6 (1+3)^-0.5 = 0.3: 0.7 (1, 1) + 0.3 (2, -1) = (1.3, 0.4)."""
-    one = event([[1.0, -2.0]], staleness=[3])
-    outcome = FedAsync().aggregate(one, air([1]), Power())
+    outcome = play(FedAsync(), [[1.0, -2.0]], air([1]), staleness=[3])
     np.testing.assert_allclose(outcome.model, [1.3, 0.4], rtol=1e-6)
     np.testing.assert_allclose(outcome.weight, [0.3], rtol=1e-6)
 
 
-def test_fedasync_factor_is_never_cumulative(event, air):
+def test_fedasync_factor_is_never_cumulative(play, air):
     """Ten arrivals of the same staleness each move the model by the same share: 1 - 0.7^10 of the way in all."""
     model = jnp.array([0.0])
     for _ in range(10):
-        arrival = event([[0.0]], model=model, staleness=[3])._replace(local_model=jnp.array([[1.0]]))
-        model = FedAsync().aggregate(arrival, air([1]), Power()).model
+        model = play(
+            FedAsync(), [[0.0]], air([1]), model=model, previous_model=model, staleness=[3], local_models=[[1.0]]
+        ).model
     np.testing.assert_allclose(model, [1 - 0.7**10], rtol=1e-5)
 
 
-def test_fedasync_hinge(event, air):
+def test_fedasync_hinge(play, air):
     """Staleness 5 beyond b = 4: a_t = 0.5 / (10 + 1)."""
     rule = FedAsync(mixing=0.5, staleness="hinge", a=10.0, b=4.0)
-    outcome = rule.aggregate(event([[11.0, 22.0]], staleness=[5]), air([1]), Power())
+    outcome = play(rule, [[11.0, 22.0]], air([1]), staleness=[5])
     np.testing.assert_allclose(outcome.model, [1.5, 2.0], rtol=1e-6)
 
 
-def test_fedbuff_divides_by_the_buffer_size(event, air):
+def test_fedbuff_divides_by_the_buffer_size(play, air):
     """tau = 0, 3, 8, 15: discounts 1, 1/2, 1/3, 1/4. (4 + 8/2 + 12/3 + 16/4) / 4 = 4, times eta_g = 2."""
     updates = [[4.0, 0.0], [8.0, 0.0], [12.0, 0.0], [0.0, 16.0]]
     rule = FedBuff(buffer_size=4, server_learning_rate=2.0)
-    outcome = rule.aggregate(event(updates, staleness=[0, 3, 8, 15]), air([1] * 4), Power())
+    outcome = play(rule, updates, air([1] * 4), staleness=[0, 3, 8, 15])
     np.testing.assert_allclose(outcome.model, [1 + 2 * 12 / 4, 1 + 2 * 4 / 4], rtol=1e-6)
     np.testing.assert_allclose(outcome.weight, [1 / 4, 1 / 8, 1 / 12, 1 / 16], rtol=1e-6)
 
@@ -74,22 +74,22 @@ def test_fedbuff_divides_by_the_buffer_size(event, air):
         ({"tiers": 2}, [2 / (2 + 0.5**0.5), 0.5**0.5 / (2 + 0.5**0.5)]),  # the stale one joins tier 1: 400, 200/sqrt(2)
     ],
 )
-def test_tt_fed(event, air, options, tier_weights):
+def test_tt_fed(play, air, options, tier_weights):
     """Tier 0: (300 (2, 0) + 100 (6, 0)) / 400 = (3, 0). Tier 3: (0, 8). The last entry is padding."""
     models = jnp.array([[2.0, 0.0], [6.0, 0.0], [0.0, 8.0], [99.0, 99.0]])
-    happening = event(
-        np.zeros((4, 2)), staleness=[0, 0, 3, 0], samples=[300.0, 100, 200, 500], ready=[True, True, True, False]
-    )._replace(local_model=models)
-    outcome = TtFed(**options).aggregate(happening, air([1] * 4), Power())
+    outcome = play(
+        TtFed(**options), np.zeros((4, 2)), air([1] * 4), local_models=models,
+        staleness=[0, 0, 3, 0], num_samples=[300.0, 100, 200, 500], ready=[True, True, True, False],
+    )  # fmt: skip
     np.testing.assert_allclose(outcome.model, [3 * tier_weights[0], 8 * tier_weights[1]], rtol=1e-6)
     shares = [0.75 * tier_weights[0], 0.25 * tier_weights[0], tier_weights[1], 0.0]
     np.testing.assert_allclose(outcome.weight, shares, rtol=1e-6)
 
 
-def test_air_fedga(event, air):
+def test_air_fedga(play, air):
     """c = 15/300, p = (15, 5), wbar = 3/4 w_1 + 1/4 w_2; b_t = 0.6 (1+3)^-1/2 = 0.3. The noise is divided by 20."""
-    happening = event([[4.0, 0.0], [0.0, 8.0]], staleness=[3, 3], samples=[300.0, 100.0])
-    outcome = AirFedGa(mixing=0.6).aggregate(happening, air([2j, 0.5], noise_power_w=0.5), Power())
+    rule, updates = AirFedGa(mixing=0.6), [[4.0, 0.0], [0.0, 8.0]]
+    outcome = play(rule, updates, air([2j, 0.5], noise_power_w=0.5), staleness=[3, 3], num_samples=[300.0, 100.0])
     np.testing.assert_allclose(outcome.amplitude, [15, 5], rtol=1e-6)
     np.testing.assert_allclose(outcome.model, [1 + 0.3 * 3, 1 + 0.3 * 2] + 0.3 * noise(2, 0.5) / 20, rtol=1e-5)
     np.testing.assert_allclose(outcome.weight, [0.225, 0.075], rtol=1e-5)
@@ -97,51 +97,49 @@ def test_air_fedga(event, air):
     np.testing.assert_allclose(outcome.transmit_power_w, [15**2 / 4 * (25 + 1), 5**2 / 0.25 * (1 + 81)], rtol=1e-5)
 
 
-def test_baa_silences_deep_fades(event, air):
+def test_baa_silences_deep_fades(play, air):
     """|h|^2 = 1, 0.25, 4 against g_th = 0.5: the second is silent, the others count alike."""
-    happening = event([[2.0, 0.0], [50.0, 50.0], [0.0, 6.0]])
-    outcome = Baa(threshold=0.5).aggregate(happening, air([1, 0.5j, -2]), Power())
+    outcome = play(Baa(threshold=0.5), [[2.0, 0.0], [50.0, 50.0], [0.0, 6.0]], air([1, 0.5j, -2]), Power())
     np.testing.assert_allclose(outcome.model, [2.0, 4.0], rtol=1e-6)
     np.testing.assert_allclose(outcome.amplitude, [15, 0, 15])
     np.testing.assert_allclose(outcome.transmit_power_w, [225 * (9 + 1), 0, 225 / 4 * (1 + 49)], rtol=1e-5)
 
 
-def test_baa_keeps_the_budget(event, air):
+def test_baa_keeps_the_budget(play, air):
     """sqrt(rho0) = min sqrt(0.5 * 15) / |payload| = sqrt(7.5) / 6; at the threshold that is exactly P."""
-    happening = event([[2.0, 0.0], [0.0, 6.0]])
     weak, strong = np.sqrt(0.5) * (1 + 1e-6), 2.0  # a hair above, or rounding would decide
-    outcome = Baa(threshold=0.5, payload="update").aggregate(happening, air([strong, weak]), PHYSICAL)
+    outcome = play(Baa(threshold=0.5, payload="update"), [[2.0, 0.0], [0.0, 6.0]], air([strong, weak]), PHYSICAL)
     np.testing.assert_allclose(outcome.amplitude, np.sqrt(7.5) / 6, rtol=1e-5)
     np.testing.assert_allclose(outcome.transmit_power_w, [7.5 / 36 * 4 / 4, 15.0], rtol=1e-5)
     np.testing.assert_allclose(outcome.model, [2.0, 4.0], rtol=1e-5)
 
 
-def test_baa_threshold_is_relative_to_the_path_gain(event, air):
+def test_baa_threshold_is_relative_to_the_path_gain(play, air):
     """A device 80 dB down that is not faded sends; one that is faded by 20 dB does not."""
     far = air([1e-4, 1e-5], mean_gain=jnp.array([1e-8, 1e-8]))
-    np.testing.assert_allclose(Baa(threshold=0.5).aggregate(event([[2.0, 0], [4.0, 0]]), far, Power()).weight, [1, 0])
+    np.testing.assert_allclose(play(Baa(threshold=0.5), [[2.0, 0], [4.0, 0]], far).weight, [1, 0])
 
 
-def test_baa_with_everybody_silent_changes_nothing(event, air):
-    outcome = Baa(threshold=0.5).aggregate(event([[2.0, 0.0]]), air([0.1], noise_power_w=1.0), Power())
+def test_baa_with_everybody_silent_changes_nothing(play, air):
+    outcome = play(Baa(threshold=0.5), [[2.0, 0.0]], air([0.1], noise_power_w=1.0))
     np.testing.assert_array_equal(outcome.model, [1.0, 1.0])
 
 
-def test_full_power_weighs_by_the_channel(event, air):
+def test_full_power_weighs_by_the_channel(play, air):
     """p = |h| sqrt(15) / |payload| = sqrt(15) (2/4, 1/1): weights 1/3 and 2/3, both at exactly 15 W."""
-    outcome = FullPower(payload="update").aggregate(event([[4.0, 0.0], [0.0, 1.0]]), air([2, 1j]), Power())
+    outcome = play(FullPower(payload="update"), [[4.0, 0.0], [0.0, 1.0]], air([2, 1j]))
     np.testing.assert_allclose(outcome.weight, [1 / 3, 2 / 3], rtol=1e-6)
     np.testing.assert_allclose(outcome.model, [1 + 4 / 3, 1 + 2 / 3], rtol=1e-5)
     np.testing.assert_allclose(outcome.transmit_power_w, [15, 15], rtol=1e-5)
 
 
-def test_threshold_inverts_where_it_can(event, air):
+def test_threshold_inverts_where_it_can(play, air):
     """P = 1, |dw| = 1: q = |h| = (1, 2, 4). Signal power a symbol 1/2, so sigma^2 = 1 counts as (1/2)/(1/2) = 1.
 
     Ratios (1+1)/1 = 2, (1+1+4)/3 = 2, (1+1+4+16)/7 = 3.1: t = 2, p = (1, 2, 2), and y is divided by n t = 6.
     """
     updates = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
-    outcome = Threshold().aggregate(event(updates), air([1, 2j, -4], noise_power_w=1.0, max_power_w=1.0), PHYSICAL)
+    outcome = play(Threshold(), updates, air([1, 2j, -4], noise_power_w=1.0, max_power_w=1.0), PHYSICAL)
     np.testing.assert_allclose(outcome.amplitude, [1, 2, 2], rtol=1e-5)
     expected = np.array([1 + (1 + 2 * 0.6) / 6, 1 + (2 + 2 * 0.8) / 6]) + noise(2, 1.0) / 6
     np.testing.assert_allclose(outcome.model, expected, rtol=1e-5)
@@ -169,16 +167,18 @@ def test_threshold_level_has_the_least_error(seed):
     ("method", "amplitudes"),
     [("staleness", [15, 7.5]), ("similarity", [7.5, 15]), ("uniform", [15, 15])],
 )
-def test_paota_ablations(event, air, method, amplitudes):
+def test_paota_ablations(play, air, method, amplitudes):
     """Fresh but across (rho 1, theta 1/2), and stale by 3 but aligned (rho 1/2, theta 1)."""
-    happening = event([[1.0, 0.0], [0.0, 1.0]], staleness=[0, 3])
-    outcome = Paota(payload="update").aggregate(happening, air([1, 1j]), Power(method=method))
+    outcome = play(
+        Paota(payload="update"), [[1.0, 0.0], [0.0, 1.0]], air([1, 1j]), Power(method=method), staleness=[0, 3]
+    )
     np.testing.assert_allclose(outcome.amplitude, amplitudes, rtol=1e-6)
 
 
-def test_paota_under_the_physical_cap(event, air):
+def test_paota_under_the_physical_cap(play, air):
     """p_max = |h| sqrt(15) / |payload|; uniform power takes the smaller of sqrt(15)/2 and 2 sqrt(15)/1."""
-    happening = event([[2.0, 0.0], [0.0, 1.0]])
-    outcome = Paota(payload="update").aggregate(happening, air([1, 2j]), Power(cap="physical", method="uniform"))
+    outcome = play(
+        Paota(payload="update"), [[2.0, 0.0], [0.0, 1.0]], air([1, 2j]), Power(cap="physical", method="uniform")
+    )
     np.testing.assert_allclose(outcome.amplitude, np.sqrt(15) / 2, rtol=1e-6)
     np.testing.assert_allclose(outcome.transmit_power_w, [15, 15 / 16], rtol=1e-5)

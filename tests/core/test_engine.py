@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from paota import engine, simulate
+from paota.engine import loop
 from paota.experiment import Experiment
 from paota.models.base import FunctionModel
 
@@ -60,26 +61,24 @@ def test_more_seeds_change_nothing_for_the_first():
 
 
 def test_seeds_and_numbers_share_one_compilation():
-    engine._program.cache_clear()
+    engine.forget_programs()
     simulate.run(small())
     simulate.run(small(air={"n0_dbm_per_hz": -90.0}, power={"omega": 5.0}))
-    simulate.run(small(), seeds=3)
-    assert engine._program.cache_info().currsize == 1
+    assert engine.known_programs() == 1
 
 
-def test_a_program_is_traced_and_compiled_once(monkeypatch):
-    compiled = []
-    original = engine.Program.compile
+def test_seeds_and_calls_are_traced_once(monkeypatch):
+    traced = []
+    original = loop.run_events
 
-    def counting(self, *arguments):
-        compiled.append(self)
-        return original(self, *arguments)
+    def counting(*arguments):
+        traced.append(arguments[0])
+        return original(*arguments)
 
-    monkeypatch.setattr(engine.Program, "compile", counting)
-    engine._program.cache_clear()
-    simulate.run(small(algorithms=[{"name": "paota"}]), seeds=3, events_a_call=4)
-    assert len(compiled) == 1
-    assert compiled[0].traces == 1
+    monkeypatch.setattr(loop, "run_events", counting)
+    engine.forget_programs()
+    simulate.run(small(), seeds=3, events_a_call=4)
+    assert len(traced) == 1
 
 
 def test_nobody_ready_keeps_the_model_exactly():

@@ -12,6 +12,7 @@ import pytest
 from paota import simulate
 from paota.experiment import Experiment
 from paota.simulate import plan
+from paota.simulate.schedule import Schedule
 from paota.timing.latency import Latencies
 from paota.units import dbm_to_w
 
@@ -66,6 +67,4 @@ def test_engine_agrees_in_double_precision():
 
 
 def _initial_model(prepared):
-    simulator = simulate.Simulator(prepared, simulate.Silent(), 1)
-    program = simulator._program(prepared.experiment.contestants[0])
-    return np.asarray(program.initial_model(3), float)
+    return np.asarray(Schedule(prepared).task.initial_model(3), float)

@@ -10,6 +10,8 @@ import pytest
 from paota import engine, simulate
 from paota.errors import Interrupted, UserError
 from paota.experiment import Experiment
+from paota.simulate import schedule
+from paota.simulate.schedule import Schedule, cores
 
 TABLE = {
     "rounds": 12,
@@ -21,7 +23,7 @@ TABLE = {
 
 @pytest.fixture
 def three_cores(monkeypatch):
-    monkeypatch.setattr(simulate, "cores", lambda: 3)
+    monkeypatch.setattr(schedule, "cores", lambda: 3)
 
 
 def plan(**changes):
@@ -53,7 +55,7 @@ def test_same_bits_and_order_as_one_after_another(monkeypatch, three_cores):
     watcher = Watcher()
     together = simulate.execute(plan(), progress=watcher, events_a_call=2)
     assert len({thread for *_, thread in watcher.seen}) > 1  # it was side by side
-    monkeypatch.setattr(simulate, "cores", lambda: 1)
+    monkeypatch.setattr(schedule, "cores", lambda: 1)
     assert outcome(together) == outcome(simulate.execute(plan(), events_a_call=2))
 
 
@@ -91,18 +93,18 @@ def test_seconds_are_shared_between_those_that_run_at_once(three_cores):
 
 
 def test_what_would_not_fit_into_memory_together_runs_alone(monkeypatch, three_cores):
-    together = simulate.Simulator(plan(), simulate.Silent(), 2)
+    together = Schedule(plan())
     assert together.side_by_side == 3
-    one = engine.row_bytes(together._num_parameters) * 16  # places for the 8 devices
+    one = engine.row_bytes(together.task.num_parameters) * 16  # places for the 8 devices
     monkeypatch.setattr(engine, "HELD_BYTES", 2 * one + 1)
-    assert simulate.Simulator(plan(), simulate.Silent(), 2).side_by_side == 2
+    assert Schedule(plan()).side_by_side == 2
     monkeypatch.setattr(engine, "HELD_BYTES", one - 1)
-    assert simulate.Simulator(plan(), simulate.Silent(), 2).side_by_side == 1
+    assert Schedule(plan()).side_by_side == 1
 
 
 @pytest.mark.parametrize(("said", "wanted"), [("1", 1), ("", None), ("many", None), ("0", 1)])
 def test_cores_are_at_most_what_the_user_allows(monkeypatch, said, wanted):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    free = simulate.cores()
+    free = cores()
     monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert simulate.cores() == (wanted or free)
+    assert cores() == (wanted or free)

@@ -73,11 +73,11 @@ def test_without_a_folder_nothing_is_left(table, tmp_path, monkeypatch):
 def test_floats_share_one_compilation(base, tmp_path):
     from paota import engine
 
-    engine._program.cache_clear()
+    engine.forget_programs()
     order, points = prepare(base, [Axis("training.learning_rate", (0.01, 0.02, 0.03))])
     path = folders.begin(tmp_path / "s", order)
     assert compute(path, order, points, jobs=1) == {}
-    assert engine._program.cache_info().misses == 1
+    assert engine.known_programs() == 1
 
 
 def test_processes_give_the_same_bytes_and_a_dead_worker_costs_one_point(base, whole, tmp_path):

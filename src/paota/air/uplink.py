@@ -27,40 +27,51 @@ class Uplink(NamedTuple):
     mean_gain: jax.Array | float = 1.0  # E|h_k|^2: path gain, [n]
     packed: bool = False  # two weights a symbol, one on each of the carrier's phases
 
-    def transmit(self, precoder: jax.Array, payload: jax.Array) -> jax.Array:
-        """y = sum_k h_k phi_k payload_k + n, [d].  # Eq. Global_receive
+    def gains(self, precoder: jax.Array) -> tuple[jax.Array, ...]:
+        """Real factors [n], one array for each superposition that the receiver's signal is made of (see `receive`).
+
+        Linear in the payloads: each superposition is `gain @ payload`, and parts of the devices may be added up.
+        """
+        actual = self.channel if self.actual_channel is None else self.actual_channel
+        gain = jnp.where(self.ready, actual * precoder, 0.0)
+        copies: tuple[jax.Array, ...] = (gain,)
+        if self.timing_offset is not None:
+            # A rectangular pulse that comes late by x of a symbol leaves 1-x of itself in its own sampling window and
+            # x in the next one.
+            late, early = jnp.maximum(self.timing_offset, 0.0), jnp.maximum(-self.timing_offset, 0.0)
+            copies = (gain * (1 - late - early), gain * late, gain * early)
+        return tuple(part(copy) for copy in copies for part in ((jnp.real, jnp.imag) if self.packed else (jnp.real,)))
+
+    def receive(self, superposed: tuple[jax.Array, ...]) -> jax.Array:
+        """y = sum_k h_k phi_k payload_k + n, [d], from the superpositions [d] of `gains`.  # Eq. Global_receive
 
         Payloads are real, so the receiver keeps the real part: of n ~ CN(0, sigma^2) it sees the variance sigma^2/2.
         Packed, it keeps both parts, each with that noise.
         """
-        actual = self.channel if self.actual_channel is None else self.actual_channel
-        gain = jnp.where(self.ready, actual * precoder, 0.0)
-        if self.timing_offset is None:
-            signal = self._superpose(gain, payload)
-        else:
-            # A rectangular pulse that comes late by x of a symbol leaves 1-x of itself in its own sampling window and
-            # x in the next one.
-            late, early = jnp.maximum(self.timing_offset, 0.0), jnp.maximum(-self.timing_offset, 0.0)
-            signal = self._superpose(gain * (1 - late - early), payload)
-            signal += self._shift(self._superpose(gain * late, payload), 1)
-            signal += self._shift(self._superpose(gain * early, payload), -1)
-        noise = jax.random.normal(self.noise_key, payload.shape[1:]) * jnp.sqrt(self.noise_power_w / 2)
-        return signal + noise
+        parts = iter(superposed)
+        copies = [self._read(part, next(parts)) if self.packed else part for part in parts]
+        signal = copies[0]
+        if self.timing_offset is not None:
+            signal += self._shift(copies[1], 1)
+            signal += self._shift(copies[2], -1)
+        return signal + jax.random.normal(self.noise_key, signal.shape) * jnp.sqrt(self.noise_power_w / 2)
 
-    def transmit_power_w(self, precoder: jax.Array, payload: jax.Array) -> jax.Array:
-        """|phi_k payload_k|^2, what Eq. individual_power limits, [n]."""
-        return jnp.where(self.ready, jnp.abs(precoder) ** 2 * jnp.sum(payload**2, axis=1), 0.0)
+    def transmit(self, precoder: jax.Array, payload: jax.Array) -> jax.Array:
+        """What is received [d] when all devices send their `payload` [n, d] at once with these precoders [n]."""
+        return self.receive(tuple(gain @ payload for gain in self.gains(precoder)))
+
+    def transmit_power_w(self, precoder: jax.Array, energy: jax.Array) -> jax.Array:
+        """|phi_k payload_k|^2, what Eq. individual_power limits, [n]; `energy` is |payload_k|^2."""
+        return jnp.where(self.ready, jnp.abs(precoder) ** 2 * energy, 0.0)
 
     def without_fading(self) -> Uplink:
         """A plain additive-noise channel, h = 1 and known; symbol timing stays as it is."""
         return self._replace(channel=jnp.ones_like(self.channel), actual_channel=None, mean_gain=1.0)
 
-    def _superpose(self, gain: jax.Array, payload: jax.Array) -> jax.Array:
-        """sum_k gain_k payload_k as the receiver reads it; a phase error leaks between the two weights of a symbol."""
-        in_phase = jnp.real(gain) @ payload
-        if not self.packed:
-            return in_phase
-        quadrature = _pairs(jnp.imag(gain) @ payload)
+    @staticmethod
+    def _read(in_phase: jax.Array, crossing: jax.Array) -> jax.Array:
+        """Two weights a symbol: a phase error leaks from each into the other."""
+        quadrature = _pairs(crossing)
         crossed = jnp.stack([-quadrature[:, 1], quadrature[:, 0]], axis=1)  # j (a + jb) = -b + ja
         return in_phase + crossed.ravel()[: in_phase.size]
 

@@ -14,9 +14,8 @@ from ..air.uplink import Uplink
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
 from ..settings import setting
-from ..timing.schemes import grouped
-from ..timing.timeline import Timeline
-from .base import Algorithm, Event, Outcome, World, superpose
+from ..timing.schemes import Grouped
+from .base import Algorithm, Amplitudes, Event, Heard, Step, average
 from .staleness import FUNCTIONS, staleness_weight
 
 
@@ -34,19 +33,16 @@ class AirFedGa(Algorithm):
     a: float = setting(0.5, low=0)
     b: float = setting(4.0, low=0)
 
-    def timeline(self, world: World) -> Timeline:
-        return grouped(world.latencies, groups=self.groups, updates=world.match_updates(), horizon=world.horizon)
+    @property
+    def scheme(self) -> Grouped:
+        return Grouped(self.groups)
 
-    def aggregate(self, event: Event, uplink: Uplink, power: Power) -> Outcome:
-        p_max = amplitude_cap(uplink, event.local_model, power.cap)
+    def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
+        p_max = amplitude_cap(uplink, event.energy, power.cap)
         c = jnp.min(jnp.where(event.ready, p_max / event.num_samples, jnp.inf))
-        p = jnp.where(event.ready, c * event.num_samples, 0.0)
-        group = superpose(event, uplink, p, event.local_model)  # wbar + noise, weights D_k / sum D
+        return average(c * event.num_samples, event)
 
+    def next_model(self, event: Event, heard: Heard) -> Step:
         stale = jnp.max(jnp.where(event.ready, event.staleness, 0))  # the same for the whole group
         b_t = self.mixing * staleness_weight(self.staleness, stale, self.a, self.b)
-        return group._replace(
-            model=(1 - b_t) * event.model + b_t * group.model,
-            weight=b_t * group.weight,
-            noise_std=b_t * group.noise_std,
-        )
+        return Step((1 - b_t) * event.model + b_t * heard.received, share=b_t)

@@ -1,113 +1,148 @@
-"""What an algorithm is: a timeline (who takes part, when) and a server rule (how signals become the next model)."""
+"""What an algorithm is: a scheme (who takes part, when) and three steps that turn signals into the next model.
+
+    report       on the device    a few scalars for the control channel, from its own update and the broadcast models
+    amplitudes   on the server    how loud each device arrives, from those scalars and the air
+    next_model   on the server    w^(r+1) from the one vector that was heard
+
+Over the air the server hears a sum and nothing else, so no step is handed the devices' models.
+"""
 
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
 
-from ..air.uplink import Uplink, invert
+from ..air.uplink import Uplink
 from ..power.settings import Power
-from ..timing.latency import Latencies
-from ..timing.schemes import mean_ready, periodic
-from ..timing.timeline import Horizon, Timeline
+from ..settings import setting
+from ..timing.schemes import Scheme, Synchronous
+
+Report = Mapping[str, Float[Array, "..."]]
+
+
+class Work(NamedTuple):
+    """What one device knows when its local training is over."""
+
+    local_model: Float[Array, " d"]  # w_k after its local steps
+    update: Float[Array, " d"]  # dw_k = w_k - w^(r-s_k)
+    loss: Float[Array, ""]  # mean over its mini-batches
+    staleness: Int[Array, ""]  # s_k
+    num_samples: Float[Array, ""]  # D_k
+    model: Float[Array, " d"]  # w^r as broadcast
+    previous_model: Float[Array, " d"]  # w^(r-1); w^r itself in round 0
 
 
 class Event(NamedTuple):
-    """One aggregation, round r. Axes: n devices that take part (padded to a fixed number), d parameters."""
+    """One aggregation, round r, as the server sees it. n: devices that take part, padded; d: parameters."""
 
-    round: jax.Array  # r
-    model: jax.Array  # w^r [d]
-    previous_model: jax.Array  # w^(r-1) [d]; w^r itself in round 0
-    local_model: jax.Array  # w_k after M local steps [n, d]
-    update: jax.Array  # dw_k = w_k - w^(r-s_k) [n, d]
-    staleness: jax.Array  # s_k [n]
-    num_samples: jax.Array  # D_k [n]
-    ready: jax.Array  # bool [n]; False is padding
-    num_devices: jax.Array  # K, ready or not
-    state: Any  # what `init` or the last `aggregate` left
+    round: Int[Array, ""]  # r
+    model: Float[Array, " d"]  # w^r
+    previous_model: Float[Array, " d"]  # w^(r-1); w^r itself in round 0
+    device: Int[Array, " n"]  # k
+    ready: Bool[Array, " n"]  # False is padding, or a device that may not send
+    staleness: Int[Array, " n"]  # s_k
+    num_samples: Float[Array, " n"]  # D_k
+    energy: Float[Array, " n"]  # |payload_k|^2
+    report: Report  # what the devices reported, [n] each
+    num_devices: Float[Array, ""]  # K, ready or not
+    state: Any  # what `init` or the last `next_model` left
 
 
-class Outcome(NamedTuple):
-    """The next global model and what is worth logging. [n] arrays; NaN where a quantity does not apply."""
+class Amplitudes(NamedTuple):
+    """How loud everybody arrives, and what the server divides the sum by. The weights are amplitude / divisor."""
 
-    model: jax.Array  # w^(r+1) [d]
-    weight: jax.Array  # alpha_k; sums to 1 over the ready devices, or to less where w^r keeps the rest
-    amplitude: jax.Array  # p_k as received
-    similarity: jax.Array  # theta_k
-    transmit_power_w: jax.Array  # |phi_k payload_k|^2
-    noise_std: jax.Array  # a weight, after normalisation
+    amplitude: Float[Array, " n"]  # p_k, 0 is silence; of a digital rule: the weight itself
+    divisor: Float[Array, ""] | float
+
+
+class Heard(NamedTuple):
+    """What has reached the server."""
+
+    received: Float[Array, " d"]  # y / divisor
+    amplitude: Float[Array, " n"]
+    payloads: Float[Array, "n d"] | None = None  # only for a digital rule with `needs_payloads`
+
+
+class Step(NamedTuple):
+    """The end of a round."""
+
+    model: Float[Array, " d"]  # w^(r+1)
     state: Any = ()
-
-
-@dataclass(frozen=True)
-class World:
-    """What a timeline is made from. Every algorithm of one experiment and seed gets the same latencies."""
-
-    latencies: Latencies  # with the upload behind each training, where the uplink is digital and not ideal
-    period_s: float
-    horizon: Horizon
-    computing: Latencies | None = None  # without uploads, where that differs
-
-    def match_participants(self) -> int:
-        """As many devices a round as PAOTA has ready on average: the paper's fairness rule."""
-        return mean_ready(periodic(self.computing or self.latencies, period_s=self.period_s, horizon=self.horizon))
-
-    def match_updates(self) -> int | None:
-        """As many device updates in all as a synchronous rival makes in its rounds; None where time sets the end."""
-        return None if self.horizon.rounds is None else self.horizon.rounds * self.match_participants()
+    share: Float[Array, ""] | float = 1.0  # of what was received, in the new model; for the record of the weights
 
 
 class Algorithm(abc.ABC):
-    """Subclass as a frozen dataclass; its fields are its settings in the experiment file."""
+    """Subclass as a frozen dataclass; its fields are its settings in the experiment file.
+
+    All three steps are pure and traceable. Where nobody sends, w^(r+1) = w^r and the state stays.
+    """
 
     over_the_air: ClassVar[bool] = True  # False: every device uploads on its own, over the digital uplink of `[air]`
+    needs_payloads: ClassVar[bool] = False  # True: a digital rule that is no weighted sum gets them all, [n, d]
+
+    @property
+    @abc.abstractmethod
+    def scheme(self) -> Scheme:
+        """When the server aggregates, and whom it waits for."""
+
+    def signal(self, work: Work) -> Float[Array, " d"]:
+        """What the device sends; by default as `payload` says, the model w_k or the update dw_k."""
+        return work.local_model if getattr(self, "payload", "model") == "model" else work.update
+
+    def report(self, work: Work) -> Report:
+        """Scalars that the device tells the server over the control channel; none by default."""
+        return {}
+
+    def assumed(self, uplink: Uplink) -> Uplink:
+        """The air as this scheme takes it to be; by default as it is."""
+        return uplink
 
     @abc.abstractmethod
-    def timeline(self, world: World) -> Timeline: ...
+    def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
+        """p_k of every device; what is said of devices that are not ready means nothing."""
 
-    @abc.abstractmethod
-    def aggregate(self, event: Event, uplink: Uplink, power: Power) -> Outcome:
-        """Pure and traceable. With nobody ready the result is discarded and w^(r+1) = w^r."""
+    def next_model(self, event: Event, heard: Heard) -> Step:
+        """By default the mean model itself, or w^r plus the mean update.  # Eq. Normalization"""
+        update = getattr(self, "payload", "model") == "update"
+        return Step(event.model + heard.received if update else heard.received, event.state)
 
-    def init(self, model: jax.Array) -> Any:
+    def init(self, model: Float[Array, " d"]) -> Any:
         """State that the server keeps between events beside the model; none by default."""
         return ()
 
 
-def not_applicable(event: Event) -> jax.Array:
-    return jnp.full(event.ready.shape, jnp.nan)
+@dataclass(frozen=True, kw_only=True)
+class SynchronousAlgorithm(Algorithm):
+    """Waits for all of `participants` devices, drawn anew each round; None: PAOTA's mean number of ready ones."""
+
+    participants: int | None = setting(None, low=1)
+
+    @property
+    def scheme(self) -> Synchronous:
+        return Synchronous(self.participants)
+
+
+def average(amplitude: Float[Array, " n"], event: Event) -> Amplitudes:
+    """Ready devices arrive with `amplitude`; divided by their sum, the result is a weighted mean."""
+    p = jnp.where(event.ready, amplitude, 0.0)
+    return Amplitudes(p, _or_one(p.sum()))
+
+
+def weights(raw: Float[Array, " n"], event: Event) -> Amplitudes:
+    """Of a digital rule: ready devices count with `raw`, as it is."""
+    return Amplitudes(jnp.where(event.ready, raw, 0.0), 1.0)
 
 
 def normalise(raw: jax.Array) -> jax.Array:
     """Nonnegative weights divided by their sum; zeros if there is none."""
-    total = raw.sum()
-    return raw / jnp.where(total > 0, total, 1.0)
+    return raw / _or_one(raw.sum())
 
 
-def digital_outcome(event: Event, model: jax.Array, weight: jax.Array) -> Outcome:
-    """The outcome of a rule that has every device's model without noise: there is no amplitude and no analog power."""
-    none = not_applicable(event)
-    nan = jnp.asarray(jnp.nan)
-    return Outcome(model, weight, amplitude=none, similarity=none, transmit_power_w=none, noise_std=nan)
-
-
-def superpose(event: Event, uplink: Uplink, amplitude: jax.Array, payload: jax.Array) -> Outcome:
-    """Everybody sends `payload` so that it arrives with `amplitude` p_k; `model` is y / sum p, weights p_k / sum p.
-
-    Amplitude 0 is silence. A rule with a model of its own making replaces that field.
-    """
-    total = amplitude.sum()
-    total = jnp.where(total > 0, total, 1.0)
-    precoder = invert(amplitude, uplink.channel)
-    return Outcome(
-        model=uplink.transmit(precoder, payload) / total,
-        weight=amplitude / total,
-        amplitude=amplitude,
-        similarity=not_applicable(event),
-        transmit_power_w=uplink.transmit_power_w(precoder, payload),
-        noise_std=jnp.sqrt(uplink.noise_power_w / 2) / total,
-    )
+def _or_one(total: jax.Array) -> jax.Array:
+    return jnp.where(total > 0, total, 1.0)

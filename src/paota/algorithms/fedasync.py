@@ -14,9 +14,8 @@ import jax.numpy as jnp
 from ..air.uplink import Uplink
 from ..power.settings import Power
 from ..settings import setting
-from ..timing.schemes import asynchronous
-from ..timing.timeline import Timeline
-from .base import Algorithm, Event, Outcome, World, digital_outcome
+from ..timing.schemes import Asynchronous
+from .base import Algorithm, Amplitudes, Event, Heard, Step, weights
 from .staleness import FUNCTIONS, staleness_weight
 
 
@@ -29,12 +28,12 @@ class FedAsync(Algorithm):
     a: float = setting(0.5, low=0)
     b: float = setting(4.0, low=0)  # of the hinge
     over_the_air: ClassVar[bool] = False
+    scheme = Asynchronous()
 
-    def timeline(self, world: World) -> Timeline:
-        return asynchronous(world.latencies, updates=world.match_updates(), horizon=world.horizon)
-
-    def aggregate(self, event: Event, uplink: Uplink, power: Power) -> Outcome:
+    def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         a_t = self.mixing * staleness_weight(self.staleness, event.staleness, self.a, self.b)
         arrived = jnp.maximum(event.ready.sum(), 1)  # always 1 on this timeline; several at once would share the step
-        weight = jnp.where(event.ready, a_t / arrived, 0.0)
-        return digital_outcome(event, (1 - weight.sum()) * event.model + weight @ event.local_model, weight)
+        return weights(a_t / arrived, event)
+
+    def next_model(self, event: Event, heard: Heard) -> Step:
+        return Step((1 - heard.amplitude.sum()) * event.model + heard.received)

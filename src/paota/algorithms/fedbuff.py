@@ -8,14 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import jax.numpy as jnp
-
 from ..air.uplink import Uplink
 from ..power.settings import Power
 from ..settings import setting
-from ..timing.schemes import buffered
-from ..timing.timeline import Timeline
-from .base import Algorithm, Event, Outcome, World, digital_outcome
+from ..timing.schemes import Buffered
+from .base import Algorithm, Amplitudes, Event, Heard, Step, weights
 from .staleness import staleness_weight
 
 
@@ -26,13 +23,14 @@ class FedBuff(Algorithm):
     buffer_size: int = setting(10, low=1)  # B (K in the paper)
     server_learning_rate: float = setting(1.0, above=0)  # eta_g
     over_the_air: ClassVar[bool] = False
+    payload: ClassVar[str] = "update"
 
-    def timeline(self, world: World) -> Timeline:
-        return buffered(
-            world.latencies, buffer_size=self.buffer_size, updates=world.match_updates(), horizon=world.horizon
-        )
+    @property
+    def scheme(self) -> Buffered:
+        return Buffered(self.buffer_size)
 
-    def aggregate(self, event: Event, uplink: Uplink, power: Power) -> Outcome:
-        discount = staleness_weight("polynomial", event.staleness, 0.5, 0.0)
-        weight = jnp.where(event.ready, discount / self.buffer_size, 0.0)
-        return digital_outcome(event, event.model + self.server_learning_rate * (weight @ event.update), weight)
+    def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
+        return weights(staleness_weight("polynomial", event.staleness, 0.5, 0.0) / self.buffer_size, event)
+
+    def next_model(self, event: Event, heard: Heard) -> Step:
+        return Step(event.model + self.server_learning_rate * heard.received)

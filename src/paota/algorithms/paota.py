@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ..air.uplink import Uplink, invert
+from ..air.uplink import Uplink
 from ..power.policy import amplitude_cap, optimise
 from ..power.settings import Power
 from ..settings import setting
-from ..timing.schemes import periodic
-from ..timing.timeline import Timeline
-from .base import Algorithm, Event, Outcome, World
+from ..timing.schemes import Periodic
+from .base import Algorithm, Amplitudes, Event, Report, Work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,29 +23,20 @@ class Paota(Algorithm):
     """`payload = "model"` sends w_k as printed; `"update"` sends dw_k, which the server adds to w^r."""
 
     payload: str = setting("model", options=("model", "update"))
+    scheme = Periodic()
 
-    def timeline(self, world: World) -> Timeline:
-        return periodic(world.latencies, period_s=world.period_s, horizon=world.horizon)
+    def report(self, work: Work) -> Report:
+        return {"similarity": similarity_factor(work.update, work.model - work.previous_model)}
 
-    def aggregate(self, event: Event, uplink: Uplink, power: Power) -> Outcome:
-        payload = event.local_model if self.payload == "model" else event.update
+    def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         rho = staleness_factor(event.staleness, power.omega)
-        theta = similarity_factor(event.update, event.model - event.previous_model)
-        p_max = amplitude_cap(uplink, payload, power.cap)
-        p = optimise(rho, theta, p_max, event, uplink, power)  # Eq. asy:power_control, P2
-
-        phi = invert(p, uplink.channel)  # Eq. pre-processing_parameter
-        y = uplink.transmit(phi, payload)  # Eq. Global_receive
-        varsigma = p.sum()
-        received = y / varsigma  # Eq. Normalization
-        return Outcome(
-            model=received if self.payload == "model" else event.model + received,
-            weight=p / varsigma,
-            amplitude=p,
-            similarity=theta,
-            transmit_power_w=uplink.transmit_power_w(phi, payload),
-            noise_std=jnp.sqrt(uplink.noise_power_w / 2) / varsigma,
-        )
+        theta = event.report["similarity"]
+        p_max = amplitude_cap(uplink, event.energy, power.cap)
+        p = optimise(
+            rho, theta, p_max, event.ready, power,
+            num_devices=event.num_devices, num_parameters=event.model.size, noise_power_w=uplink.noise_power_w,
+        )  # Eq. asy:power_control, P2  # fmt: skip
+        return Amplitudes(p, divisor=p.sum())  # varsigma of Eq. Normalization
 
 
 def staleness_factor(staleness: jax.Array, omega: float) -> jax.Array:
@@ -55,10 +45,10 @@ def staleness_factor(staleness: jax.Array, omega: float) -> jax.Array:
 
 
 def similarity_factor(update: jax.Array, global_step: jax.Array) -> jax.Array:
-    """theta_k = (cos(dw_k, w^r - w^(r-1)) + 1) / 2 in [0, 1].
+    """theta_k = (cos(dw_k, w^r - w^(r-1)) + 1) / 2 in [0, 1], from two vectors [d].
 
     The cosine is taken as 0 where either vector is zero, so theta = 1/2 in round 0, which the paper leaves open.
     """
-    length = jnp.linalg.norm(update, axis=1) * jnp.linalg.norm(global_step)
+    length = jnp.linalg.norm(update) * jnp.linalg.norm(global_step)
     cosine = jnp.where(length > 0, update @ global_step / jnp.where(length > 0, length, 1.0), 0.0)
     return (jnp.clip(cosine, -1.0, 1.0) + 1.0) / 2.0

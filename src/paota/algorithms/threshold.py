@@ -6,6 +6,7 @@ Cao, Zhu, Xu, Huang: "Optimized Power Control for Over-the-Air Computation in Fa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,39 +14,26 @@ import jax.numpy as jnp
 from ..air.uplink import Uplink
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from ..settings import setting
-from ..timing.timeline import Timeline
-from .base import Algorithm, Event, Outcome, World, superpose
-from .local_sgd import synchronous_timeline
+from .base import Amplitudes, Event, SynchronousAlgorithm
 
 
 @dataclass(frozen=True, kw_only=True)
-class Threshold(Algorithm):
+class Threshold(SynchronousAlgorithm):
     """p_k = min(t, q_k) with quality q_k = p_k^max; the server adds y / (n t) to w^r. Devices send updates.
 
     t (their sqrt(eta)) makes the mean squared error sum_k (p_k/t - 1)^2 + sigma^2/t^2 least, for signals of unit power.
     """
 
-    participants: int | None = setting(None, low=1)
+    payload: ClassVar[str] = "update"
 
-    def timeline(self, world: World) -> Timeline:
-        return synchronous_timeline(world, self.participants)
-
-    def aggregate(self, event: Event, uplink: Uplink, power: Power) -> Outcome:
-        quality = jnp.where(event.ready, amplitude_cap(uplink, event.update, power.cap), 0.0)
+    def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
+        quality = jnp.where(event.ready, amplitude_cap(uplink, event.energy, power.cap), 0.0)
         n = jnp.maximum(event.ready.sum(), 1)
-        energy = jnp.sum(jnp.where(event.ready, jnp.sum(event.update**2, axis=1), 0.0))
+        energy = jnp.sum(jnp.where(event.ready, event.energy, 0.0))
         signal_power = energy / (n * event.model.size)  # of a symbol, mean over the devices
         noise = uplink.noise_power_w / 2 / jnp.where(signal_power > 0, signal_power, 1.0)
         t = inversion_level(quality, event.ready, noise)
-        p = jnp.minimum(t, quality)
-        received = superpose(event, uplink, p, event.update)  # y / sum p
-        share = p.sum() / (n * t)  # below 1 where somebody cannot reach t
-        return received._replace(
-            model=event.model + share * received.model,
-            weight=share * received.weight,
-            noise_std=share * received.noise_std,
-        )
+        return Amplitudes(jnp.minimum(t, quality), divisor=n * t)  # weights below 1/n where somebody cannot reach t
 
 
 def inversion_level(quality: jax.Array, ready: jax.Array, noise: jax.Array) -> jax.Array:

@@ -15,9 +15,8 @@ import jax.numpy as jnp
 from ..air.uplink import Uplink
 from ..power.settings import Power
 from ..settings import setting
-from ..timing.schemes import periodic
-from ..timing.timeline import Timeline
-from .base import Algorithm, Event, Outcome, World, digital_outcome, normalise
+from ..timing.schemes import Periodic
+from .base import Algorithm, Amplitudes, Event, normalise, weights
 from .staleness import staleness_weight
 
 
@@ -33,16 +32,13 @@ class TtFed(Algorithm):
     tier_weight: str = setting("samples", options=("samples", "equal"))
     discount: float = setting(0.5, low=0)
     over_the_air: ClassVar[bool] = False
+    scheme = Periodic()
 
-    def timeline(self, world: World) -> Timeline:
-        return periodic(world.latencies, period_s=world.period_s, horizon=world.horizon)
-
-    def aggregate(self, event: Event, uplink: Uplink, power: Power) -> Outcome:
+    def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         tier = jnp.minimum(event.staleness, self.tiers - 1)
         samples = jnp.where(event.ready, event.num_samples, 0.0)
         in_tier = jax.ops.segment_sum(samples, tier, self.tiers)  # D_m
         present = in_tier > 0
         raw = jnp.where(present, staleness_weight("polynomial", jnp.arange(self.tiers), self.discount, 0.0), 0.0)
         tier_weight = normalise(raw * in_tier if self.tier_weight == "samples" else raw)  # lambda_m
-        weight = tier_weight[tier] * samples / jnp.where(present, in_tier, 1.0)[tier]
-        return digital_outcome(event, weight @ event.local_model, weight)
+        return weights(tier_weight[tier] * samples / jnp.where(present, in_tier, 1.0)[tier], event)

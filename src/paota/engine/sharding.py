@@ -57,7 +57,7 @@ def judge(
     return accuracy, loss
 
 
-def dealt(mesh: Mesh | None, places: int) -> NDArray[np.int64] | None:
+def interleaved(mesh: Mesh | None, places: int) -> NDArray[np.int64] | None:
     """The order that deals the event's devices out to the JAX devices like cards, so that padding is shared evenly."""
     return None if mesh is None else np.arange(places).reshape(-1, mesh.size).T.ravel()
 

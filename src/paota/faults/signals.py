@@ -16,7 +16,7 @@ CORRUPTED, DEEP_FADE, CSI_OUTAGE = range(4, 7)
 
 
 class Checked(NamedTuple):
-    """The devices' work after faults and guards, [n, d], and who may still transmit."""
+    """The devices' models and updates after faults and guards, [n, d], and who may still transmit, [n]."""
 
     local_model: jax.Array
     update: jax.Array

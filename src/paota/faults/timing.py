@@ -66,7 +66,7 @@ class FaultyLatencies(Latencies):
         return happens
 
 
-def suffer(timeline: Timeline, latencies: Latencies, guards: Guards) -> Timeline:
+def apply_faults(timeline: Timeline, latencies: Latencies, guards: Guards) -> Timeline:
     """The timeline as it really goes: some broadcasts missed, some updates lost, some too stale to be sent.
 
     An event that loses all its devices stays: it is one with nobody ready.

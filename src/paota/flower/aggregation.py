@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import engine, settings, simulate
+from .. import engine
 from ..experiment import Contestant
+from ..training.learner import Trained
 from .answers import Arrival
 from .layout import Layout
 
@@ -36,18 +36,13 @@ class Concluded(NamedTuple):
 class Aggregator:
     """One algorithm of the experiment. Channel and noise come from the keys (seed, round, device) of the simulator."""
 
-    def __init__(self, simulator: simulate.Simulator, contestant: Contestant, seed: int) -> None:
-        experiment = simulator.plan.experiment
-        self.program: engine.Program = simulator._program(contestant)
-        self.rule: engine.Rule = simulate._rule(contestant)
-        self.num_devices = experiment.data.devices
-        self._batch_loss = experiment.evaluation.train_loss == "batches"
-        self.initial_model = np.asarray(self.program.initial_model(seed))
-        self.layout = Layout.of(self.program.unravel(jnp.asarray(self.initial_model)))
-        self._numbers = {name: jnp.asarray(value, float) for name, value in settings.floats(self.rule).items()}
+    def __init__(self, task: engine.Task, fleet: engine.Fleet, contestant: Contestant, seed: int) -> None:
+        self.task, self.fleet = task, fleet
+        self.rule = engine.Rule.of(contestant)
+        self.num_devices = len(fleet.shard_sizes)
+        self.initial_model = np.asarray(task.initial_model(seed))
+        self.layout = Layout.of(task.parameters)
         self._key = jax.random.key(seed)
-        self._step = jax.jit(functools.partial(_aggregate, self.program, self.num_devices))
-        self._fleet = simulator._fleet(seed, self.program.learner)
 
     def warm_up(self) -> None:
         """Compile before the clock runs: the first deadline should not wait for it."""
@@ -64,7 +59,7 @@ class Aggregator:
 
     def judge(self, model: NDArray[Any]) -> tuple[float, float, float]:
         """(test accuracy, test loss, F(w)) with the data that the server holds."""
-        accuracy, loss, objective = self.program.judge(jnp.asarray(model), self._fleet)
+        accuracy, loss, objective = engine.judge(self.task, jnp.asarray(model), self.fleet)
         return float(accuracy), float(loss), float(objective)
 
     def __call__(
@@ -93,7 +88,9 @@ class Aggregator:
             model=np.asarray(outcome.model),
             state=outcome.state,
             noise_std=float(outcome.noise_std) if n else math.nan,
-            train_loss=float(np.mean([a.loss for a in arrivals])) if n and self._batch_loss else math.nan,
+            train_loss=float(np.mean([a.loss for a in arrivals]))
+            if n and self.task.train_loss == "batches"
+            else math.nan,
             weight=np.asarray(outcome.weight)[:n],
             amplitude=np.asarray(outcome.amplitude)[:n],
             similarity=np.asarray(outcome.similarity)[:n],
@@ -101,8 +98,8 @@ class Aggregator:
         )
 
     def _run(self, round: int, time_s: float, model: Any, previous_model: Any, state: Any, inputs: _Inputs) -> Any:
-        when = np.int32(round), np.float32(time_s)
-        return self._step(self._numbers, self._key, *when, model, previous_model, state, inputs)
+        when = np.int32(round), np.float32(time_s), np.float32(self.num_devices)
+        return _aggregate(self.rule, self._key, *when, model, previous_model, state, inputs)
 
 
 class _Inputs(NamedTuple):
@@ -125,16 +122,18 @@ def _blank(n: int, d: int) -> _Inputs:
     return _Inputs(np.zeros(n, bool), whole(), whole(), whole(), vectors[0], vectors[1], np.ones(n, np.float32))
 
 
+@jax.jit
 def _aggregate(
-    program: engine.Program, num_devices: int, numbers: Any, key: Any, round: Any, time_s: Any, model: Any,
-    previous_model: Any, state: Any, inputs: Any,
-) -> Any:  # fmt: skip
-    rule = settings.replace_floats(program.template, numbers)
-    row = engine.Rows(
-        round=round, evaluate=False, ready=inputs.ready, device=inputs.device, version=inputs.version,  # type: ignore[arg-type]
-        training=inputs.training, time_s=time_s,
+    rule: engine.Rule, key: Any, round: Any, time_s: Any, num_devices: Any, model: Any, previous_model: Any, state: Any,
+    inputs: Any,
+) -> engine.Served:  # fmt: skip
+    row = engine.Row(
+        round=round, time_s=time_s, evaluate=jnp.zeros((), bool), ready=inputs.ready, device=inputs.device,
+        version=inputs.version, training=inputs.training,
     )  # fmt: skip
-    return program.aggregate(
-        rule, key, row, model, previous_model, inputs.start, inputs.local,
-        num_samples=inputs.num_samples, num_devices=num_devices, state=state,
-    )  # fmt: skip
+    trained = Trained(inputs.local, inputs.local - inputs.start, jnp.zeros(len(inputs.ready)))
+    prepared = engine.prepare(rule, key, row, trained, model, previous_model, inputs.num_samples)
+    event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, state)
+    uplink = engine.uplink_of(rule, key, row, prepared.ready)
+    decision = engine.decide(rule.algorithm, rule.power, event, uplink)
+    return engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))

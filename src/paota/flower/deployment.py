@@ -11,8 +11,7 @@ from .. import settings
 from ..errors import UserError, unknown_name
 from ..experiment import Contestant, Experiment, as_experiment, preset_names, read_preset
 from ..settings import setting
-
-SCHEMES = {"paota": "periodic", "local-sgd": "synchronous", "cotaf": "synchronous"}
+from ..timing.schemes import Periodic, Synchronous
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +57,12 @@ class Deployment:
         return chosen
 
 
-def scheme_of(contestant: Contestant) -> str:
-    """When the server aggregates: "periodic" (PAOTA's deadline) or "synchronous" (wait for the chosen devices)."""
-    name = contestant.algorithm_name
-    if name not in SCHEMES:
-        raise UserError(f"the algorithm '{name}' cannot be deployed yet: choose from {', '.join(sorted(SCHEMES))}")
-    return SCHEMES[name]
+def scheme_of(contestant: Contestant) -> Periodic | Synchronous:
+    """When the server aggregates: at PAOTA's deadlines, or when the chosen devices are done."""
+    scheme = contestant.algorithm.scheme
+    if not isinstance(scheme, Periodic | Synchronous):
+        raise UserError(
+            f"the algorithm '{contestant.algorithm_name}' cannot be deployed yet: its scheme is "
+            f"{type(scheme).__name__.lower()}, and a deployment knows periodic and synchronous ones"
+        )
+    return scheme

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import simulate
 from ..engine import Log
 from ..errors import UserError
 from ..experiment import Contestant
 from ..runs import files
 from ..runs.results import Trajectory
+from ..simulate import Plan
+from ..simulate.records import trajectory_of
 from ..timing.timeline import Participants, Timeline
 from .aggregation import Concluded
 from .answers import Arrival
@@ -65,12 +66,13 @@ class History:
         return Timeline.build(zip(self.time_s, self.participants, strict=True))
 
     def trajectory(
-        self, simulator: simulate.Simulator, contestant: Contestant, seed: int, model: NDArray[Any], compute_s: float
+        self, plan: Plan, contestant: Contestant, seed: int, model: NDArray[Any], compute_s: float
     ) -> Trajectory:
         """The same columns as the simulator's, made by the simulator's functions."""
-        return simulator.record(
-            contestant, seed, self.timeline(), self._log(), list(self.initial), model, self.diverged_round, compute_s
-        )
+        return trajectory_of(
+            plan, contestant, seed, self.timeline(), self._log(), self.initial,
+            model=model, diverged_round=self.diverged_round, compute_s=compute_s,
+        )  # fmt: skip
 
     def _log(self) -> Log:
         width = max(1, *(block.shape[1] for block in self.per_device), 1)

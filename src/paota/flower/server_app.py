@@ -15,13 +15,14 @@ from flwr.app import Context
 from flwr.serverapp import Grid
 
 from .. import simulate
-from ..algorithms.base import World
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
 from ..runs.files import to_toml, write_text
 from ..runs.folder import write_folder
 from ..runs.results import Result
+from ..simulate.schedule import Schedule
 from ..timing.latency import Latencies
+from ..timing.schemes import Synchronous, World
 from .aggregation import Aggregator
 from .coordinator import Clock, Coordinator, Pace, RealClock
 from .deployment import Deployment, scheme_of
@@ -40,13 +41,13 @@ def serve(grid: Grid, context: Context, folder: Path, *, clock: Clock | None = N
     plan = simulate.plan(dataclasses.replace(experiment, contestants=tuple(contestants)))
     out = _out_folder(deployment, plan.experiment)
     started = datetime.now(UTC)
-    simulator = simulate.Simulator(plan, simulate.Silent(), 1)
+    schedule = Schedule(plan)
     done, trajectories = [], []
     for i, contestant in enumerate(contestants):
         last_one = i == len(contestants) - 1
-        run = _Run(simulator, contestant, deployment, grid, clock or RealClock(), out / f"checkpoint-{i}.npz")
+        run = _Run(schedule, contestant, deployment, grid, clock or RealClock(), out / f"checkpoint-{i}.npz")
         done.append(last := run.go(bring_home=not last_one))
-        trajectories.append(last.history.trajectory(simulator, contestant, experiment.seed, last.model, last.compute_s))
+        trajectories.append(last.history.trajectory(plan, contestant, experiment.seed, last.model, last.compute_s))
     info = {**simulate.environment(started), "deployment": _facts(deployment, experiment, done)}
     result = Result(experiment=plan.experiment, trajectories=trajectories, info=info)
     write_folder(result, out)
@@ -60,11 +61,11 @@ class _Run:
     """One algorithm, from its checkpoint if there is one."""
 
     def __init__(
-        self, simulator: simulate.Simulator, contestant: Contestant, deployment: Deployment, grid: Grid, clock: Clock,
+        self, schedule: Schedule, contestant: Contestant, deployment: Deployment, grid: Grid, clock: Clock,
         path: Path,
     ) -> None:  # fmt: skip
-        experiment = simulator.plan.experiment
-        self.simulator, self.plan, self.contestant, self.deployment = simulator, simulator.plan, contestant, deployment
+        experiment = schedule.plan.experiment
+        self.schedule, self.plan, self.contestant, self.deployment = schedule, schedule.plan, contestant, deployment
         self.grid, self.clock, self.path = grid, clock, path
         self.latencies = Latencies(contestant.timing.latency, devices=experiment.data.devices, seed=experiment.seed)
         self.pace = Pace(
@@ -87,15 +88,18 @@ class _Run:
         if saved is not None and saved.finished:
             return saved
         coordinator = self._coordinator(saved)
-        if scheme_of(self.contestant) == "periodic":
-            coordinator.periodic()
+        scheme = scheme_of(self.contestant)
+        if isinstance(scheme, Synchronous):
+            world = World(self.latencies, self.contestant.timing.period_s, self.plan.experiment.horizon)
+            coordinator.synchronous(scheme.size(world))
         else:
-            coordinator.synchronous(self._participants())
+            coordinator.periodic()
         return coordinator.finish(bring_home=bring_home)
 
     def _coordinator(self, saved: Checkpoint | None) -> Coordinator:
         experiment, deployment = self.plan.experiment, self.deployment
-        aggregator = Aggregator(self.simulator, self.contestant, experiment.seed)
+        seed = experiment.seed
+        aggregator = Aggregator(self.schedule.task, self.schedule.fleet(seed), self.contestant, seed)
         if saved is not None and saved.model.shape != aggregator.initial_model.shape:
             raise UserError(f"'{self.path}' holds another model than the experiment: choose another out")
         post = FlowerPost(
@@ -112,18 +116,13 @@ class _Run:
             logger.info("%s: going on from version %d", self.contestant.label, len(saved.history))
         return Coordinator(
             aggregator=aggregator, post=post, clock=self.clock, pace=self.pace, seed=experiment.seed,
-            label=self.contestant.label, judge_every=self.plan.judged_every[self.contestant.label],
+            label=self.contestant.label, judge_every=self.plan.judged_every[self.contestant.label, experiment.seed],
             max_update_ratio=deployment.max_update_ratio, max_staleness=self.contestant.guards.max_staleness,
             save=self._save, resume=saved, advanced=self._show(),
         )  # fmt: skip
 
     def _save(self, checkpoint: Checkpoint) -> None:
         checkpoint.save(self.path)
-
-    def _participants(self) -> int:
-        wanted = getattr(self.contestant.algorithm, "participants", None)
-        world = World(self.latencies, self.contestant.timing.period_s, self.plan.experiment.horizon)
-        return min(wanted or world.match_participants(), self.plan.experiment.data.devices)
 
     def _show(self) -> Callable[[History], None]:
         shown = -1

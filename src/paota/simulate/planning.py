@@ -11,9 +11,10 @@ from ..data.load import load_dataset
 from ..data.shards import Shards
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
-from ..faults.timing import FaultyLatencies, suffer
+from ..faults.timing import FaultyLatencies, apply_faults
 from ..rng import Purpose, host_rng
 from ..timing.latency import Latencies
+from ..timing.schemes import World
 from ..timing.timeline import Timeline
 
 
@@ -26,7 +27,7 @@ class Plan:
     seeds: tuple[int, ...]
     shards: Mapping[int, Shards]  # by seed
     timelines: Mapping[tuple[str, int], Timeline]  # by (label, seed)
-    judged_every: Mapping[str, int]  # events between evaluations, by label
+    judged_every: Mapping[tuple[str, int], int]  # events between evaluations, by (label, seed)
 
     def units(self) -> Iterator[tuple[Contestant, int]]:
         for contestant in self.experiment.contestants:
@@ -37,7 +38,6 @@ class Plan:
 def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
     """Everything that can be known, and refused, before the first computation."""
     from ..air.digital import WithUpload
-    from ..algorithms.base import World
 
     if seeds < 1:
         raise UserError(f"seeds must be at least 1, not {seeds}")
@@ -57,19 +57,24 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
             if contestant.faults.in_timeline:
                 latencies = FaultyLatencies(latencies, contestant.faults)
             world = World(latencies, contestant.timing.period_s, experiment.horizon)
-            if (uploads := uploads_of(experiment, contestant, dataset, seed)) is not None:
+            if (uploads := _uploads(experiment, contestant, dataset, seed)) is not None:
                 world = replace(world, latencies=WithUpload(latencies, uploads), computing=latencies)
-            timeline = contestant.algorithm.timeline(world)
+            timeline = contestant.algorithm.scheme.timeline(world)
             if not len(timeline):
                 raise UserError(f"'{contestant.label}' makes no aggregation before the end: raise rounds or duration_s")
-            timelines[contestant.label, seed] = timeline = suffer(timeline, latencies, contestant.guards)
+            timelines[contestant.label, seed] = timeline = apply_faults(timeline, latencies, contestant.guards)
             # One arrival an event would be judged far too often: keep about as many device updates between two looks.
             events = world.match_participants() / max(timeline.ready.mean(), 1e-9)
-            judged_every[contestant.label] = experiment.evaluation.every * max(1, round(events))
+            judged_every[contestant.label, seed] = experiment.evaluation.every * max(1, round(events))
     return Plan(experiment, dataset, numbers, shards, timelines, judged_every)
 
 
-def uploads_of(experiment: Experiment, contestant: Contestant, dataset: Dataset, seed: int) -> Any:
+def uploads_of(plan: Plan, contestant: Contestant, seed: int) -> Any:
+    """What uploads cost one algorithm with one seed; None where it computes over the air, or where they cost nothing."""
+    return _uploads(plan.experiment, contestant, plan.dataset, seed)
+
+
+def _uploads(experiment: Experiment, contestant: Contestant, dataset: Dataset, seed: int) -> Any:
     from ..air.digital import uploads_for
 
     return uploads_for(contestant, model=experiment.model, dataset=dataset, devices=experiment.data.devices, seed=seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,38 @@ from numpy.typing import NDArray
 from ..air.spending import device_spending, event_spending
 from ..experiment import Contestant
 from ..runs.files import Columns
+from ..runs.results import Trajectory
 from ..timing.timeline import Timeline
+from .planning import Plan, uploads_of
 
 MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: some 200 MB
 
 
-def metrics_of(timeline: Timeline, log: Any, initial: list[float], contestant: Contestant, spent: Columns) -> Columns:
+def trajectory_of(
+    plan: Plan, contestant: Contestant, seed: int, timeline: Timeline, log: Any, initial: Sequence[float], *,
+    model: NDArray[Any], diverged_round: int | None, compute_s: float,
+) -> Trajectory:  # fmt: skip
+    """The tables of what has happened, in a simulation or a deployment.
+
+    `log` has the columns of `engine.Log`, [events] and [events, places]; `initial` is the judgement of w^0; `model`
+    the last global model [d].
+    """
+    spent = spending_of(contestant, timeline, log, len(model), uploads_of(plan, contestant, seed))
+    return Trajectory(
+        label=contestant.label,
+        algorithm=contestant.algorithm_name,
+        seed=seed,
+        metrics=metrics_of(timeline, log, initial, contestant, spent),
+        devices=device_records_of(timeline, log, spent),
+        model=model,
+        diverged_round=diverged_round,
+        compute_s=compute_s,
+    )
+
+
+def metrics_of(
+    timeline: Timeline, log: Any, initial: Sequence[float], contestant: Contestant, spent: Columns
+) -> Columns:
     """One row a version: row 0 is the initial model, row r the model after r aggregations."""
     max_power_w = contestant.power.max_power_w
     events = len(log.finite)

@@ -1,10 +1,12 @@
-"""The aggregation schemes of the field, each as one small function that makes a timeline."""
+"""The aggregation schemes of the field: who takes part when. An algorithm declares one; it makes the timeline."""
 
 from __future__ import annotations
 
+import abc
 import heapq
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +16,83 @@ from .latency import Latencies
 from .timeline import Horizon, Participants, Timeline
 
 MAX_EVENTS = 10_000_000
+
+
+@dataclass(frozen=True)
+class World:
+    """What a timeline is made from. Every algorithm of one experiment and seed gets the same latencies."""
+
+    latencies: Latencies  # with the upload behind each training, where the uplink is digital and not ideal
+    period_s: float
+    horizon: Horizon
+    computing: Latencies | None = None  # without uploads, where that differs
+
+    def match_participants(self) -> int:
+        """As many devices a round as PAOTA has ready on average: the paper's fairness rule."""
+        return mean_ready(periodic(self.computing or self.latencies, period_s=self.period_s, horizon=self.horizon))
+
+    def match_updates(self) -> int | None:
+        """As many device updates in all as a synchronous rival makes in its rounds; None where time sets the end."""
+        return None if self.horizon.rounds is None else self.horizon.rounds * self.match_participants()
+
+
+class Scheme(abc.ABC):
+    """When the server aggregates, and whom it waits for."""
+
+    @abc.abstractmethod
+    def timeline(self, world: World) -> Timeline:
+        """All aggregation events until the horizon, with their participants."""
+
+
+@dataclass(frozen=True)
+class Periodic(Scheme):
+    """Every `timing.period_s` seconds, whoever has finished (PAOTA)."""
+
+    def timeline(self, world: World) -> Timeline:
+        return periodic(world.latencies, period_s=world.period_s, horizon=world.horizon)
+
+
+@dataclass(frozen=True)
+class Synchronous(Scheme):
+    """`participants` devices drawn anew each round (None: PAOTA's mean number of ready ones); all are waited for."""
+
+    participants: int | None = None
+
+    def size(self, world: World) -> int:
+        """Devices a round."""
+        return min(self.participants or world.match_participants(), world.latencies.devices)
+
+    def timeline(self, world: World) -> Timeline:
+        return synchronous(world.latencies, participants=self.size(world), horizon=world.horizon)
+
+
+@dataclass(frozen=True)
+class Buffered(Scheme):
+    """After every `buffer_size` arrivals."""
+
+    buffer_size: int
+
+    def timeline(self, world: World) -> Timeline:
+        return buffered(
+            world.latencies, buffer_size=self.buffer_size, updates=world.match_updates(), horizon=world.horizon
+        )
+
+
+@dataclass(frozen=True)
+class Asynchronous(Buffered):
+    """At every arrival."""
+
+    buffer_size: int = 1
+
+
+@dataclass(frozen=True)
+class Grouped(Scheme):
+    """Synchronous inside each of `groups` groups of similar speed, groups asynchronous."""
+
+    groups: int
+
+    def timeline(self, world: World) -> Timeline:
+        return grouped(world.latencies, groups=self.groups, updates=world.match_updates(), horizon=world.horizon)
 
 
 def periodic(latencies: Latencies, *, period_s: float, horizon: Horizon) -> Timeline:
@@ -143,6 +222,3 @@ def _count(horizon: Horizon, period_s: float) -> int:
 def mean_ready(timeline: Timeline) -> int:
     """Mean number of devices an event, at least 1: the fair number of participants for a synchronous rival."""
     return max(1, round(float(timeline.ready.mean()))) if len(timeline) else 1
-
-
-__all__ = ["asynchronous", "buffered", "grouped", "mean_ready", "periodic", "synchronous"]

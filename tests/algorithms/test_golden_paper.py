@@ -5,36 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paota.air.uplink import Uplink
-from paota.algorithms.base import Event
 from paota.algorithms.cotaf import Cotaf
 from paota.algorithms.local_sgd import LocalSgd
 from paota.algorithms.paota import Paota, similarity_factor, staleness_factor
-from paota.power.settings import Power
-
-
-def event(updates, *, model=(1.0, 1.0), previous=(1.0, 0.0), staleness=None, ready=None, samples=None):
-    updates = jnp.array(updates, float)
-    n = len(updates)
-    model = jnp.array(model)
-    return Event(
-        round=jnp.array(3),
-        model=model,
-        previous_model=jnp.array(previous),
-        local_model=model + updates,
-        update=updates,
-        staleness=jnp.array(staleness or [0] * n),
-        num_samples=jnp.array(samples or [1.0] * n),
-        ready=jnp.array([True] * n if ready is None else ready),
-        num_devices=jnp.array(4.0),
-        state=(),
-    )
-
-
-def quiet(channel, ready=None, noise_power_w=0.0):
-    channel = jnp.array(channel, complex)
-    ready = jnp.array([True] * len(channel) if ready is None else ready)
-    return Uplink(channel, ready, jnp.array(noise_power_w), jnp.array(15.0), jax.random.key(0))
 
 
 def test_staleness_factor():
@@ -44,18 +17,19 @@ def test_staleness_factor():
 def test_similarity_factor():
     updates = jnp.array([[2.0, 0.0], [0.0, 1.0], [-3.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     expected = [1.0, 0.5, 0.0, (1 + np.sqrt(0.5)) / 2, 0.5]
-    np.testing.assert_allclose(similarity_factor(updates, jnp.array([5.0, 0.0])), expected, atol=1e-6)
-    np.testing.assert_allclose(similarity_factor(updates, jnp.zeros(2)), 0.5)  # round 0
+    for update, theta in zip(updates, expected, strict=True):
+        np.testing.assert_allclose(similarity_factor(update, jnp.array([5.0, 0.0])), theta, atol=1e-6)
+        np.testing.assert_allclose(similarity_factor(update, jnp.zeros(2)), 0.5)  # round 0
 
 
 @pytest.mark.parametrize("payload", ["model", "update"])
-def test_paota_equalises_inside_its_boxes(payload):
+def test_paota_equalises_inside_its_boxes(play, air, payload):
     """Fresh and aligned: the box [15, 15]. One round stale, aligned: [11.25, 15]. Stale 3, opposed: [0, 7.5].
 
     With no noise the optimum levels p at tau = (15^2 + 7.5^2) / (15 + 7.5) = 12.5: p = (15, 12.5, 7.5).
     """
     updates = [[0.0, 1.0], [0.0, 2.0], [0.0, -1.0]]
-    outcome = Paota(payload=payload).aggregate(event(updates, staleness=[0, 1, 3]), quiet([1 + 1j, 0.5, -1j]), Power())
+    outcome = play(Paota(payload=payload), updates, air([1 + 1j, 0.5, -1j]), staleness=[0, 1, 3])
     np.testing.assert_allclose(outcome.amplitude, [15, 12.5, 7.5], rtol=1e-6)
     np.testing.assert_allclose(outcome.weight, np.array([15, 12.5, 7.5]) / 35, rtol=1e-6)
     step = (15 * 1 + 12.5 * 2 - 7.5 * 1) / 35
@@ -65,61 +39,56 @@ def test_paota_equalises_inside_its_boxes(payload):
     np.testing.assert_allclose(outcome.transmit_power_w, powers, rtol=1e-5)
 
 
-def test_paota_under_overwhelming_noise_is_loud():
+def test_paota_under_overwhelming_noise_is_loud(play, air):
     updates = [[0.0, 1.0], [0.0, 2.0], [0.0, -1.0]]
-    outcome = Paota().aggregate(event(updates, staleness=[0, 1, 3]), quiet([1, 1, 1], noise_power_w=1e6), Power())
+    outcome = play(Paota(), updates, air([1, 1, 1], noise_power_w=1e6), staleness=[0, 1, 3])
     np.testing.assert_allclose(outcome.amplitude, [15, 15, 7.5], rtol=1e-6)
 
 
-def test_padding_is_silent():
+def test_padding_is_silent(play, air):
     updates = [[0.0, 1.0], [9.0, 9.0]]
-    outcome = Paota(payload="update").aggregate(
-        event(updates, ready=[True, False]), quiet([1, 1], ready=[True, False]), Power()
-    )
+    ready = [True, False]
+    outcome = play(Paota(payload="update"), updates, air([1, 1], ready=ready), ready=ready)
     np.testing.assert_allclose(outcome.model, [1.0, 2.0], rtol=1e-6)
     assert outcome.amplitude[1] == 0
     assert outcome.weight[1] == 0
 
 
-def test_local_sgd():
+def test_local_sgd(play, air):
     updates, samples = [[1.0, 0.0], [0.0, 4.0]], [300.0, 900.0]
-    air = quiet([1, 1])
-    equal = LocalSgd().aggregate(event(updates, samples=samples), air, Power())
+    equal = play(LocalSgd(), updates, air([1, 1]), num_samples=samples)
     np.testing.assert_allclose(equal.model, [1.5, 3.0])
-    by_samples = LocalSgd(weighting="samples").aggregate(event(updates, samples=samples), air, Power())
+    by_samples = play(LocalSgd(weighting="samples"), updates, air([1, 1]), num_samples=samples)
     np.testing.assert_allclose(by_samples.model, [1.25, 4.0])
 
 
-def test_cotaf_scales_by_the_largest_update():
+def test_cotaf_scales_by_the_largest_update(play, air):
     """max |dw|^2 = 25, P = 15: p_t = 0.6. Noise is divided once, by n sqrt(p_t)."""
     updates = [[3.0, 4.0], [1.0, 0.0]]
     noise_power_w = 0.02
-    air = quiet([0.1, 5j], noise_power_w=noise_power_w)
-    outcome = Cotaf().aggregate(event(updates), air, Power())
+    outcome = play(Cotaf(), updates, air([0.1, 5j], noise_power_w=noise_power_w))
     noise = np.asarray(jax.random.normal(jax.random.key(0), (2,))) * np.sqrt(noise_power_w / 2)
     np.testing.assert_allclose(outcome.model, np.array([1 + 2.0, 1 + 2.0]) + noise / (2 * np.sqrt(0.6)), rtol=1e-5)
     np.testing.assert_allclose(outcome.transmit_power_w, [15.0, 0.6], rtol=1e-5)
     np.testing.assert_allclose(outcome.noise_std, np.sqrt(0.01) / (2 * np.sqrt(0.6)), rtol=1e-5)
 
 
-def test_cotaf_inverts_fading_inside_the_budget():
+def test_cotaf_inverts_fading_inside_the_budget(play, air):
     """|h|^2/|dw|^2 = (4/25, 0.25/1): p_t = 15*0.16 = 2.4; both arrive with the same amplitude."""
-    outcome = Cotaf(fading=True).aggregate(event([[3.0, 4.0], [1.0, 0.0]]), quiet([2j, 0.5]), Power())
+    outcome = play(Cotaf(fading=True), [[3.0, 4.0], [1.0, 0.0]], air([2j, 0.5]))
     np.testing.assert_allclose(outcome.model, [3.0, 3.0], rtol=1e-5)
     np.testing.assert_allclose(outcome.transmit_power_w, [15.0, 2.4 / 0.25], rtol=1e-5)
 
 
-def test_cotaf_leaves_deep_fades_silent():
-    outcome = Cotaf(fading=True, min_gain=0.3).aggregate(event([[3.0, 4.0], [1.0, 0.0]]), quiet([2j, 0.1]), Power())
+def test_cotaf_leaves_deep_fades_silent(play, air):
+    outcome = play(Cotaf(fading=True, min_gain=0.3), [[3.0, 4.0], [1.0, 0.0]], air([2j, 0.1]))
     np.testing.assert_allclose(outcome.model, [4.0, 5.0], rtol=1e-5)
     np.testing.assert_allclose(outcome.weight, [1.0, 0.0])
-    all_silent = Cotaf(fading=True, min_gain=9.0).aggregate(
-        event([[3.0, 4.0]]), quiet([2j], noise_power_w=1.0), Power()
-    )
+    all_silent = play(Cotaf(fading=True, min_gain=9.0), [[3.0, 4.0]], air([2j], noise_power_w=1.0))
     np.testing.assert_allclose(all_silent.model, [1.0, 1.0])
 
 
-def test_rayleigh_channel_and_noise_are_standard():
+def test_rayleigh_channel_and_noise_are_standard(air):
     """Kolmogorov-Smirnov with a fixed key: |h|^2 ~ Exp(1), and the real part of the noise has variance sigma^2/2."""
     from scipy.stats import expon, kstest, norm
 
@@ -128,5 +97,5 @@ def test_rayleigh_channel_and_noise_are_standard():
     h = jax.vmap(Rayleigh().draw)(jax.random.split(jax.random.key(1), 4000))
     assert kstest(np.abs(h) ** 2, expon.cdf).pvalue > 0.01
     assert kstest(np.angle(h) / (2 * np.pi) + 0.5, "uniform").pvalue > 0.01
-    y = quiet([1.0], noise_power_w=8.0).transmit(jnp.zeros(1), jnp.zeros((1, 4000)))
+    y = air([1.0], noise_power_w=8.0).receive((jnp.zeros(4000),))
     assert kstest(y, norm(scale=2.0).cdf).pvalue > 0.01

@@ -1,0 +1,58 @@
+"""One aggregation with numbers that one can follow on paper: how an algorithm is tried out and tested."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from ..air.uplink import Uplink
+from ..engine import Prepared, Row, Served, conclude, decide, encode, event_of, superpose
+from ..power.settings import Power
+from .base import Algorithm, Work
+
+
+def aggregate_by_hand(
+    algorithm: Algorithm,
+    updates: ArrayLike,
+    *,
+    uplink: Uplink | None = None,
+    power: Power | None = None,
+    model: ArrayLike | None = None,
+    previous_model: ArrayLike | None = None,
+    local_models: ArrayLike | None = None,
+    staleness: ArrayLike = 0,
+    num_samples: ArrayLike = 1.0,
+    ready: ArrayLike = True,
+    num_devices: float | None = None,
+    round: int = 1,
+    state: Any = None,
+) -> Served:
+    """All three steps of `algorithm` for devices with the given `updates` [n, d]; what is not given is plain.
+
+    `uplink`: the air, by default without noise and fading, 15 W. `model` and `previous_model` [d]: w^r and w^(r-1),
+    zeros and w^r. `local_models` [n, d]: w^r + updates. `staleness`, `num_samples` and `ready`: one for all, or [n].
+    `num_devices`: K, by default n. Returns the next model, weights, amplitudes, powers (`paota.engine.Served`).
+    """
+    update = jnp.asarray(updates, float)
+    n, d = update.shape
+    w = jnp.zeros(d) if model is None else jnp.asarray(model, float)
+    local = w + update if local_models is None else jnp.asarray(local_models, float)
+    previous = w if previous_model is None else jnp.asarray(previous_model, float)
+    stale, samples, sends = (
+        jnp.broadcast_to(jnp.asarray(a), n) for a in (staleness, jnp.asarray(num_samples, float), ready)
+    )
+    if uplink is None:
+        uplink = Uplink(jnp.ones(n, complex), sends, jnp.zeros(()), jnp.asarray(15.0), jax.random.key(0))
+    work = Work(local, update, jnp.zeros(n), stale, samples, w, previous)
+    payload, report = encode(algorithm, work)
+    r, device = jnp.asarray(round), jnp.arange(n)
+    row = Row(r, jnp.zeros(()), jnp.zeros((), bool), sends, device, r - stale, device)
+    prepared = Prepared(payload, jnp.sum(payload**2, axis=1), report, sends, work.loss)
+    server = algorithm.init(w) if state is None else state
+    event = event_of(row, prepared, w, previous, samples, jnp.asarray(float(num_devices or n)), server)
+    decision = decide(algorithm, power or Power(), event, uplink)
+    everything = payload if algorithm.needs_payloads else None
+    return conclude(algorithm, event, decision, superpose(decision.gains, payload), everything)

@@ -1,0 +1,84 @@
+"""The devices' half of an event: draw mini-batches, train, check, and get ready to send."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..algorithms.base import Algorithm, Report, Work
+from ..faults.signals import Checked, corrupt_and_guard
+from ..rng import Purpose, draw_key
+from ..training.learner import Trained
+from ..training.settings import Training
+from . import sharding
+from .structures import Fleet, Row, Rule, Task
+
+
+class Prepared(NamedTuple):
+    """What the devices of an event have, just before they send."""
+
+    payload: Float[Array, "n d"]
+    energy: Float[Array, " n"]  # |payload_k|^2
+    report: Report  # [n] each
+    ready: Bool[Array, " n"]  # whom no guard holds back
+    loss: Float[Array, " n"]
+
+
+def draw_batches(
+    training: Training, seed: jax.Array, device: Int[Array, " n"], number: Int[Array, " n"], size: Int[Array, " n"]
+) -> Int[Array, "n M B"]:
+    """Positions inside the shards of devices that hold `size` samples, for their `number`-th local training."""
+    shape = (training.local_steps, training.batch_size)
+    return jax.vmap(lambda k, i, high: jax.random.randint(draw_key(seed, Purpose.BATCH, k, i), shape, 0, high))(
+        device, number, size
+    )
+
+
+def train(
+    task: Task, training: Training, seed: jax.Array, fleet: Fleet, ring: Float[Array, "V d"], row: Row
+) -> Trained:
+    """M mini-batch SGD steps of every device of the event, from the versions they started with.  # Eq. local_update"""
+
+    def local(
+        seed: jax.Array, fleet: Fleet, ring: jax.Array, rate: jax.Array,
+        slot: jax.Array, ready: jax.Array, device: jax.Array, number: jax.Array,
+    ) -> Trained:  # fmt: skip
+        position = draw_batches(training, seed, device, number, fleet.shard_sizes[device])
+        sample = fleet.shard_indices[fleet.shard_offsets[device][:, None, None] + position]
+        return task.learner.train(rate, ring, slot, ready, sample, fleet.x_train, fleet.y_train)
+
+    rate = jnp.asarray(training.learning_rate, ring.dtype)
+    columns = (row.version % len(ring), row.ready, row.device, row.training)
+    return sharding.train(task.mesh, local, (seed, fleet, ring, rate), columns)
+
+
+def prepare(
+    rule: Rule, seed: jax.Array, row: Row, trained: Trained, model: Float[Array, " d"],
+    previous_model: Float[Array, " d"], num_samples: Float[Array, " n"],
+) -> Prepared:  # fmt: skip
+    """Faults and guards, then step one of the algorithm on every device: its report, and what it will send."""
+    checked = Checked(trained.local_model, trained.update, row.ready)
+    checked = corrupt_and_guard(rule.faults, rule.guards, seed, row.device, checked)
+    work = Work(
+        local_model=checked.local_model,
+        update=checked.update,
+        loss=trained.loss,
+        staleness=row.round - row.version,
+        num_samples=num_samples,
+        model=model,
+        previous_model=previous_model,
+    )
+    payload, report = encode(rule.algorithm, work)
+    return Prepared(payload, jnp.sum(payload**2, axis=1), report, checked.ready, trained.loss)
+
+
+def encode(algorithm: Algorithm, work: Work) -> tuple[Float[Array, "n d"], Report]:
+    """Step one of the algorithm on every device: (payloads, reports [n]). `work` has an axis of devices in front."""
+    axes: Any = Work(0, 0, 0, 0, 0, model=None, previous_model=None)  # type: ignore[arg-type]  # a broadcast is for all
+    made: tuple[jax.Array, Report] = jax.vmap(lambda w: (algorithm.signal(w), algorithm.report(w)), in_axes=(axes,))(
+        work
+    )
+    return made

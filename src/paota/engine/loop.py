@@ -1,0 +1,163 @@
+"""The compiled loop over aggregation events, which knows nothing of any particular algorithm.
+
+For each event: take the start versions from a ring buffer of global models, train the event's devices, let the server
+make the next version, store it, judge it. Many events run in one call; between calls the host may show progress, save
+or stop.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding
+from jaxtyping import Array, Float
+
+from ..algorithms.base import Algorithm
+from . import sharding
+from .blocks import Blocks
+from .devices import Prepared, prepare, train
+from .server import Judgement, Served, conclude, decide, evaluate, event_of, superpose, uplink_of
+from .structures import Fleet, Log, Row, Rule, Sizes, State, Task
+
+
+def run_events(
+    task: Task, sizes: Sizes, rule: Rule, seed: jax.Array, fleet: Fleet, state: State, rows: Row, count: jax.Array
+) -> tuple[State, Log]:
+    """The first `count` of `rows`, one after the other; the rest is padding, so that every call has the same shape."""
+
+    def one_event(i: jax.Array, carry: tuple[State, Log]) -> tuple[State, Log]:
+        state, log = carry
+        row = jax.tree.map(lambda column: column[i], rows)
+        state, entry = event(task, sizes, rule, seed, fleet, state, row)
+        return state, jax.tree.map(lambda all_, one: all_.at[i].set(one), log, entry)
+
+    row_shape = jax.tree.map(lambda column: jax.ShapeDtypeStruct(column.shape[1:], column.dtype), rows)
+    _, entry_shape = jax.eval_shape(functools.partial(event, task, sizes, rule, seed, fleet), state, row_shape)
+    log = jax.tree.map(lambda a: jnp.zeros((sizes.events, *a.shape), a.dtype), entry_shape)
+    return jax.lax.fori_loop(0, count, one_event, (state, log))
+
+
+def event(
+    task: Task, sizes: Sizes, rule: Rule, seed: jax.Array, fleet: Fleet, state: State, row: Row
+) -> tuple[State, Log]:
+    """One aggregation: version `row.round` becomes the next one."""
+    order = sharding.interleaved(task.mesh, sizes.places)
+    if order is not None:
+        row = jax.tree.map(lambda column: column[order] if column.ndim else column, row)
+    served, loss = _aggregate(task, sizes, rule, seed, fleet, state, row)
+    judged = jax.lax.cond(
+        row.evaluate,
+        lambda: evaluate(task, served.model, fleet),
+        lambda: Judgement(*(jnp.full((), jnp.nan),) * 3),
+    )
+    if task.train_loss == "batches":
+        judged = judged._replace(train_loss=jnp.where(row.ready, loss, 0).sum() / row.ready.sum())
+    log = Log(
+        judged.test_accuracy, judged.test_loss, judged.train_loss, served.noise_std, jnp.isfinite(served.model).all(),
+        served.weight, served.amplitude, served.similarity, served.transmit_power_w,
+    )  # fmt: skip
+    if order is not None:
+        back = np.argsort(order)
+        log = jax.tree.map(lambda column: column[back] if column.ndim else column, log)
+    return State(state.ring.at[(row.round + 1) % sizes.versions].set(served.model), served.state), log
+
+
+def _aggregate(
+    task: Task, sizes: Sizes, rule: Rule, seed: jax.Array, fleet: Fleet, state: State, row: Row
+) -> tuple[Served, Float[Array, " n"]]:
+    """Devices, then server; and the devices' losses."""
+    model = state.ring[row.round % sizes.versions]
+    previous = state.ring[jnp.maximum(row.round - 1, 0) % sizes.versions]
+
+    def num_samples(row: Row) -> Float[Array, " n"]:
+        return fleet.shard_sizes[row.device].astype(model.dtype)
+
+    def devices(row: Row) -> Prepared:
+        trained = train(task, rule.training, seed, fleet, state.ring, row)
+        return prepare(rule, seed, row, trained, model, previous, num_samples(row))
+
+    blocks = None if sizes.block is None else Blocks(devices, row, sizes.block)
+    prepared = devices(row) if blocks is None else blocks.untrained() if asks_nothing(rule) else blocks.first_pass()
+    num_devices = jnp.asarray(len(fleet.shard_sizes), model.dtype)
+    event = event_of(row, prepared, model, previous, num_samples(row), num_devices, state.server)
+    decision = decide(rule.algorithm, rule.power, event, uplink_of(rule, seed, row, prepared.ready))
+    if blocks is None:
+        sums = superpose(decision.gains, prepared.payload)
+        everything = prepared.payload if rule.algorithm.needs_payloads else None
+        return conclude(rule.algorithm, event, decision, sums, everything), prepared.loss
+    sums, loss = blocks.second_pass(decision.gains)
+    return conclude(rule.algorithm, event, decision, sums), loss if asks_nothing(rule) else prepared.loss
+
+
+def asks_nothing(rule: Rule) -> bool:
+    """Whether weights follow from the timeline alone: a digital rule without reports, and no guard that holds back."""
+    plain = type(rule.algorithm).report is Algorithm.report
+    return plain and not rule.algorithm.over_the_air and not rule.guards.reject_non_finite
+
+
+_compiled: dict[Any, Any] = {}
+_lock = threading.Lock()
+MAX_PROGRAMS = 64  # kept in this process
+
+
+def program(task: Task, sizes: Sizes, arguments: tuple[Any, ...]) -> tuple[Any, float]:
+    """`run_events` compiled ahead of time for `arguments` (rule, seed, fleet, state, rows, count), and the seconds it took.
+
+    Kept for every later call of the same structure and shapes, whatever the numbers; then the seconds are 0. The state
+    is handed on: the next call may write where the last one left it.
+    """
+    key = program_key(task, sizes, arguments)
+    with _lock:
+        if key in _compiled:
+            return _compiled[key], 0.0
+    begin = time.perf_counter()
+    step = jax.jit(functools.partial(run_events, task, sizes), donate_argnums=3, out_shardings=_everywhere(task))
+    made = step.lower(*arguments).compile()
+    seconds = time.perf_counter() - begin
+    with _lock:
+        while len(_compiled) >= MAX_PROGRAMS:
+            del _compiled[next(iter(_compiled))]
+        _compiled[key] = made
+    return made, seconds
+
+
+def program_key(task: Task, sizes: Sizes, arguments: tuple[Any, ...]) -> Any:
+    """What two calls must share to share a program."""
+    leaves, structure = jax.tree.flatten(arguments)
+    return task, sizes, structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+
+
+def is_known(task: Task, sizes: Sizes, arguments: tuple[Any, ...]) -> bool:
+    """Whether `program` has it already."""
+    return program_key(task, sizes, arguments) in _compiled
+
+
+def known_programs() -> int:
+    """How many programs this process has compiled and kept."""
+    return len(_compiled)
+
+
+def forget_programs() -> None:
+    """Let go of every compiled program."""
+    with _lock:
+        _compiled.clear()
+
+
+def judge(task: Task, model: Float[Array, " d"], fleet: Fleet) -> Judgement:
+    """`evaluate`, compiled."""
+    return _judge(task)(*sharding.replicate(task.mesh, (model, fleet)))
+
+
+@functools.lru_cache(maxsize=MAX_PROGRAMS)
+def _judge(task: Task) -> Any:
+    return jax.jit(functools.partial(evaluate, task), out_shardings=_everywhere(task))
+
+
+def _everywhere(task: Task) -> Any:
+    return None if task.mesh is None else NamedSharding(task.mesh, sharding.EVERYWHERE)

@@ -1,0 +1,224 @@
+"""What goes into a compiled simulation and what comes out of it, as plain structures of arrays.
+
+Axes: K devices in all, n devices of an event (padded), d parameters, V versions in the ring buffer, E events a call.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from ..air.settings import Air
+from ..algorithms.base import Algorithm
+from ..data.dataset import Dataset
+from ..data.shards import Shards
+from ..experiment import Contestant
+from ..faults.settings import Faults, Guards
+from ..models.base import Model
+from ..power.settings import Power
+from ..rng import Purpose, device_key
+from ..settings import as_tree
+from ..timing.timeline import Timeline
+from ..training.learner import Learner
+from ..training.settings import Training
+
+HELD_BYTES = 3 * 2**29  # of devices' models, the most that an event keeps in memory
+BLOCK_BYTES = 2**24  # of devices' models in a block, where they do not all fit
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["algorithm", "training", "air", "power", "faults", "guards"],
+    meta_fields=[],
+)
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """Everything that decides how an event is computed. A pytree: its floats are leaves, the rest is structure."""
+
+    algorithm: Algorithm
+    training: Training
+    air: Air
+    power: Power
+    faults: Faults
+    guards: Guards
+
+    @classmethod
+    def of(cls, contestant: Contestant) -> Rule:
+        """The rule of one line of an experiment, its numbers as arrays; what only the timeline needs is left out."""
+        c = contestant
+        parts = {
+            "algorithm": c.algorithm, "training": c.training, "air": c.air, "power": c.power,
+            "faults": c.faults.in_signals(), "guards": replace(c.guards, max_staleness=None),
+        }  # fmt: skip
+        rule = cls(**{name: as_tree(part) for name, part in parts.items()})  # type: ignore[arg-type]
+        return jax.tree.map(lambda number: jnp.asarray(number, float), rule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is learned, and what computes it: the static part of every program."""
+
+    model: Model
+    input_shape: tuple[int, ...]
+    num_classes: int
+    learner: Learner
+    train_loss: str = "objective"  # as `evaluation.train_loss`
+    mesh: Mesh | None = None  # JAX devices that share the work; None: one
+
+    def initial_model(self, seed: int) -> Float[Array, " d"]:
+        """w^0 of the runs with this seed."""
+        return ravel_pytree(self.init(device_key(seed, Purpose.INITIAL_MODEL)))[0]
+
+    def init(self, key: jax.Array) -> Any:
+        """New parameters as the model makes them, a pytree."""
+        return self.model.init(key, self.input_shape, self.num_classes)
+
+    @property
+    def parameters(self) -> Any:
+        """Shapes and types of the parameters, a pytree."""
+        return jax.eval_shape(lambda: self.init(jax.random.key(0)))
+
+    @property
+    def num_parameters(self) -> int:
+        """d."""
+        return sum(leaf.size for leaf in jax.tree.leaves(self.parameters))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """The static sizes of one compiled loop."""
+
+    places: int  # for the devices of an event, padded
+    versions: int  # depth of the ring buffer
+    events: int  # an engine call
+    block: int | None = None  # devices whose models are held at once; None: all of the event
+
+
+class Fleet(NamedTuple):
+    """All data: samples are stored once, `x_*` as the learner encodes them, and devices hold indices into them."""
+
+    x_train: Any
+    y_train: Shaped[Array, " N"]
+    x_test: Any
+    y_test: Shaped[Array, " T"]
+    shard_indices: Int[Array, " I"]
+    shard_offsets: Int[Array, " K"]
+    shard_sizes: Int[Array, " K"]
+    sample_weight: Float[Array, " N"]  # share of each training sample in F (Eq. sys_FL_task), sums to 1
+
+    @classmethod
+    def samples(cls, dataset: Dataset, learner: Learner) -> dict[str, Any]:
+        """The fields that hold samples, on the JAX device; they serve all seeds."""
+        x_train, x_test = learner.encode(dataset.x_train), learner.encode(dataset.x_test)
+        samples = {"x_train": x_train, "y_train": dataset.y_train, "x_test": x_test, "y_test": dataset.y_test}
+        return {name: jax.tree.map(jnp.asarray, value) for name, value in samples.items()}
+
+    @classmethod
+    def of(cls, samples: dict[str, Any], shards: Shards, *, entries: int = 0) -> Fleet:
+        """`samples` dealt out as `shards` say; indices are padded to `entries`, so that seeds share a program."""
+        share = np.bincount(shards.indices, minlength=len(samples["y_train"])) / len(shards.indices)
+        return cls(
+            **samples,
+            shard_indices=jnp.asarray(np.pad(shards.indices, (0, max(0, entries - len(shards.indices))))),
+            shard_offsets=jnp.asarray(shards.offsets[:-1].astype(np.int32)),
+            shard_sizes=jnp.asarray(shards.sizes.astype(np.int32)),
+            sample_weight=jnp.asarray(share, float),
+        )
+
+
+class Row(NamedTuple):
+    """One event in the form the program wants; for a call, every field has an axis of events in front."""
+
+    round: Int[Array, ""]  # r
+    time_s: Float[Array, ""]
+    evaluate: Bool[Array, ""]
+    ready: Bool[Array, " n"]
+    device: Int[Array, " n"]
+    version: Int[Array, " n"]  # that the device started from
+    training: Int[Array, " n"]  # how many it had begun before
+
+
+class State(NamedTuple):
+    """What one event hands to the next."""
+
+    ring: Float[Array, "V d"]  # version v stands at v mod V
+    server: Any
+
+    @classmethod
+    def initial(cls, rule: Rule, model: Float[Array, " d"], versions: int) -> State:
+        """Before the first event: every version is w^0."""
+        return cls(jnp.tile(model, (versions, 1)), rule.algorithm.init(model))
+
+
+class Log(NamedTuple):
+    """What is recorded of each event; the last four for each device that took part."""
+
+    test_accuracy: Float[Array, ""]
+    test_loss: Float[Array, ""]
+    train_loss: Float[Array, ""]
+    noise_std: Float[Array, ""]  # a weight, after normalisation
+    finite: Bool[Array, ""]
+    weight: Float[Array, " n"]
+    amplitude: Float[Array, " n"]
+    similarity: Float[Array, " n"]
+    transmit_power_w: Float[Array, " n"]
+
+
+def event_places(devices: int, num_parameters: int, mesh: Mesh | None) -> tuple[int, int | None]:
+    """(places for the devices of an event, devices held at once or None for all of them).
+
+    Few different sizes, and whole vectors: then zeros at the end change no sum.
+    """
+    unit = math.lcm(16 if devices > 1 else 1, 1 if mesh is None else mesh.size)
+    if _round_up(devices, unit) * row_bytes(num_parameters) <= HELD_BYTES:
+        return _round_up(devices, unit), None
+    block = _round_up(BLOCK_BYTES // row_bytes(num_parameters), unit)
+    return _round_up(devices, block), block
+
+
+def row_bytes(num_parameters: int) -> int:
+    """Of one device of an event: its model and its update."""
+    return 2 * 4 * num_parameters
+
+
+def _round_up(number: int, unit: int) -> int:
+    return max(1, -(-number // unit)) * unit
+
+
+def rows_of(timeline: Timeline, first: int, sizes: Sizes, evaluate: np.ndarray) -> tuple[Row, int]:
+    """Events `first`, `first`+1, ... of a timeline, padded to the program's sizes, and how many there are."""
+    count = min(sizes.events, len(timeline) - first)
+
+    def zeros(kind: Any, *, places: bool = True) -> Any:
+        return np.zeros((sizes.events, sizes.places) if places else sizes.events, kind)
+
+    rows = Row(
+        round=first + np.arange(sizes.events, dtype=np.int32),  # type: ignore[arg-type]  # NumPy on the host
+        time_s=zeros(np.float32, places=False),
+        evaluate=zeros(bool, places=False),
+        ready=zeros(bool),
+        device=zeros(np.int32),
+        version=zeros(np.int32),
+        training=zeros(np.int32),
+    )
+    columns: Any = rows
+    columns.time_s[:count] = timeline.time_s[first : first + count]
+    columns.evaluate[:count] = evaluate[first : first + count]
+    for i in range(count):
+        flat = slice(timeline.offsets[first + i], timeline.offsets[first + i + 1])
+        n = flat.stop - flat.start
+        columns.ready[i, :n] = True
+        columns.device[i, :n] = timeline.device[flat]
+        columns.version[i, :n] = timeline.version[flat]
+        columns.training[i, :n] = timeline.training[flat]
+        columns.version[i, n:] = first + i  # padding must name a version that the ring buffer still holds
+    return rows, count

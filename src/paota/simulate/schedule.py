@@ -1,0 +1,217 @@
+"""Which units run when: algorithms and seeds side by side on the cores of the machine.
+
+While one unit draws, or decides on powers, another trains. No draw and no bit depends on the company. (Seeds batched
+into one program were slower, and changed the last bits.)
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import engine
+from ..engine.sharding import mesh_of_all
+from ..errors import Interrupted, UserError
+from ..experiment import Contestant
+from ..runs.checkpoint import Checkpoints
+from ..runs.results import Trajectory
+from ..training.caches import use_compile_cache
+from ..training.learner import choose
+from .planning import Plan
+from .progress import Progress, Silent
+from .unit import Observer, Unit
+
+
+class Schedule:
+    """All units of a plan, and what they share: data on the JAX device, compiled programs, the clock, the watcher."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        progress: Progress | None = None,
+        events_a_call: int = 10,
+        checkpoints: Checkpoints | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        observe: Observer | None = None,
+    ) -> None:
+        use_compile_cache()
+        self.plan, self.progress, self.events_a_call = plan, progress or Silent(), events_a_call
+        self.checkpoints, self.observe, self._stop = checkpoints, observe, stop
+        self._fleets: dict[int, engine.Fleet] = {}
+        self._shared = threading.RLock()  # for data, the clock and the watcher
+        self._compiling = threading.Lock()
+        self._abandoned = threading.Event()
+        self._computing, self._clock_s, self._read = 0, 0.0, time.perf_counter()
+
+    @functools.cached_property
+    def learner(self) -> tuple[Any, str]:
+        """What trains and judges, and one line that says which and why."""
+        return choose(self.plan.experiment.model, self.plan.dataset.x_train, self.plan.dataset.num_classes)
+
+    @functools.cached_property
+    def task(self) -> engine.Task:
+        """What is learned, for all units."""
+        dataset = self.plan.dataset
+        return engine.Task(
+            model=self.plan.experiment.model,
+            input_shape=tuple(dataset.input_shape),
+            num_classes=dataset.num_classes,
+            learner=self.learner[0],
+            train_loss=self.plan.experiment.evaluation.train_loss,
+            mesh=mesh_of_all(),
+        )
+
+    def sizes(self, contestant: Contestant) -> engine.Sizes:
+        """For the largest event and the greatest staleness over all seeds, so that a program is compiled once."""
+        timelines = [self.plan.timelines[contestant.label, seed] for seed in self.plan.seeds]
+        most = max(int(t.ready.max(initial=0)) for t in timelines)
+        places, block = engine.event_places(most, self.task.num_parameters, self.task.mesh)
+        if block is not None and contestant.algorithm.needs_payloads:
+            raise UserError(
+                f"'{contestant.label}' needs the models of all {most:,} devices of an event at once, which do not fit "
+                "into memory; use fewer devices an event"
+            )
+        return engine.Sizes(
+            places=places,
+            versions=1 << max(1, *(t.max_staleness.bit_length() for t in timelines)),  # few different shapes
+            events=min(self.events_a_call, max(len(t) for t in timelines)),
+            block=block,
+        )
+
+    def fleet(self, seed: int) -> engine.Fleet:
+        """The data of one seed on the JAX device. Shards of all seeds are padded alike, to compile once."""
+        with self._shared:
+            if seed not in self._fleets:
+                if len(self._fleets) >= self.side_by_side:  # memory does not grow with the number of seeds
+                    del self._fleets[next(iter(self._fleets))]
+                entries = max(len(s.indices) for s in self.plan.shards.values())
+                self._fleets[seed] = engine.Fleet.of(self._samples, self.plan.shards[seed], entries=entries)
+            return self._fleets[seed]
+
+    @functools.cached_property
+    def _samples(self) -> dict[str, Any]:
+        return engine.Fleet.samples(self.plan.dataset, self.task.learner)
+
+    def compile_ahead(self) -> None:
+        """Compile the programs of all algorithms side by side, which a machine with several cores does sooner."""
+        contestants, seed = self.plan.experiment.contestants, self.plan.seeds[0]
+        if len(contestants) == 1 or jax.device_count() > 1 or (self.checkpoints and self.checkpoints.load(0)):
+            return  # nothing to gain, or processes that must all do the same, or a resumed run that may need few of them
+        fleet, model = self.fleet(seed), jax.eval_shape(lambda: self.task.initial_model(seed))
+        compiling: dict[Any, tuple[str, Future[tuple[Any, float]]]] = {}
+        with ThreadPoolExecutor(cores()) as pool:
+            for contestant in contestants:
+                rule, sizes = engine.Rule.of(contestant), self.sizes(contestant)
+                state = jax.eval_shape(lambda m, r=rule, s=sizes: engine.State.initial(r, m, s.versions), model)
+                timeline = self.plan.timelines[contestant.label, seed]
+                rows, count = engine.rows_of(timeline, 0, sizes, np.zeros(len(timeline), bool))
+                arguments = (rule, jax.random.key(seed), fleet, state, rows, np.int32(count))
+                key = engine.program_key(self.task, sizes, arguments)
+                if key not in compiling:
+                    self.progress.compiling(contestant.label)
+                    future = pool.submit(_in_same_precision(engine.program), self.task, sizes, arguments)
+                    compiling[key] = contestant.label, future
+        for label, future in compiling.values():
+            self.progress.compiled(label, future.result()[1])
+
+    def compiled(self, contestant: Contestant, task: engine.Task, sizes: engine.Sizes, arguments: Any) -> Any:
+        """The program for these arguments; announced where it has to be compiled first."""
+        with self._compiling:
+            known = engine.is_known(task, sizes, arguments)
+            if not known:
+                with self._shared:
+                    self.progress.compiling(contestant.label)
+            made, seconds = engine.program(task, sizes, arguments)
+            if not known:
+                with self._shared:
+                    self.progress.compiled(contestant.label, seconds)
+            return made
+
+    def trajectories(self) -> list[Trajectory]:
+        """Of all units, in the order of the plan. The first failure, or a wish to stop, ends them all."""
+        units = [Unit(self, number, *parts) for number, parts in enumerate(self.plan.units())]
+        if self.side_by_side == 1:
+            return [self._run(unit) for unit in units]
+        with ThreadPoolExecutor(self.side_by_side) as pool:
+            futures = [pool.submit(_in_same_precision(self._run), unit) for unit in units]
+            try:
+                wait(futures)
+            except BaseException:
+                self._abandoned.set()
+                raise
+        failures = [failure for future in futures if (failure := future.exception())]
+        for failure in sorted(failures, key=lambda failure: isinstance(failure, Interrupted)):
+            raise failure  # the reason rather than those who stopped because of it
+        return [future.result() for future in futures]
+
+    def _run(self, unit: Unit) -> Trajectory:
+        if self._abandoned.is_set():
+            raise Interrupted
+        try:
+            finished = unit.run()
+        except BaseException:
+            self._abandoned.set()
+            raise
+        with self._shared:
+            self.progress.finished(finished)
+        return finished
+
+    @functools.cached_property
+    def side_by_side(self) -> int:
+        """Units that run at once: one a core, unless they share their devices, or would not fit into memory together."""
+        units = sum(1 for _ in self.plan.units())
+        if units == 1 or jax.default_backend() != "cpu" or jax.device_count() > 1:
+            return 1
+        sizes = [self.sizes(contestant) for contestant in self.plan.experiment.contestants]
+        if any(size.block for size in sizes):
+            return 1
+        most_bytes = max(engine.row_bytes(self.task.num_parameters) * size.places for size in sizes)
+        return max(1, min(units, cores(), engine.HELD_BYTES // most_bytes))
+
+    def advanced(self, unit: Unit, accuracy: float, model: Any) -> None:
+        """An engine call of `unit` is over, or its first one begins; `model` [d] is the newest one."""
+        with self._shared:
+            if unit.done:
+                self.progress.advanced(unit.contestant.label, unit.seed, unit.done, len(unit.timeline), accuracy)
+            if self.observe is not None:
+                self.observe(unit.contestant.label, unit.seed, unit.done, np.array(model))
+
+    @property
+    def stopping(self) -> bool:
+        """Whether somebody has asked to stop, or another unit has failed."""
+        return self._stop() or self._abandoned.is_set()
+
+    def clock(self, change: int) -> float:
+        """Seconds of a clock that runs as many times slower as there are units computing; `change` begins or ends one."""
+        with self._shared:
+            now = time.perf_counter()
+            self._clock_s += (now - self._read) / max(self._computing, 1)
+            self._read, self._computing = now, self._computing + change
+            return self._clock_s
+
+
+def cores() -> int:
+    """That this process may use: what the system gives it, and no more than OMP_NUM_THREADS says, where that is set."""
+    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(given, int(wanted))) if wanted.isdecimal() else given
+
+
+def _in_same_precision(function: Callable[..., Any]) -> Callable[..., Any]:
+    """To be called by another thread, which does not inherit whether `jax.enable_x64` is in force."""
+    x64 = bool(jax.numpy.zeros(()).dtype == np.float64)
+
+    def call(*arguments: Any) -> Any:
+        with jax.enable_x64(x64):
+            return function(*arguments)
+
+    return call

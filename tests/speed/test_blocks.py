@@ -1,0 +1,83 @@
+"""More devices than memory: block by block must give what the whole matrix gives."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import paota
+from paota import simulate
+from paota.engine import blocks as blocks_module
+from paota.engine import structures
+from paota.errors import UserError
+
+
+def in_blocks_of_sixteen(monkeypatch, held_bytes=0):
+    monkeypatch.setattr(structures, "HELD_BYTES", held_bytes)
+    monkeypatch.setattr(blocks_module, "HELD_BYTES", held_bytes)
+    monkeypatch.setattr(structures, "BLOCK_BYTES", 0)  # the smallest block there is: 16 devices
+
+
+ALGORITHMS = [
+    {"name": "paota"},
+    {"name": "paota", "label": "physical", "payload": "update", "power": {"cap": "physical"}},
+    {"name": "local-sgd", "weighting": "samples"},
+    {"name": "cotaf"},
+    {"name": "cotaf", "label": "cotaf-fading", "fading": True},
+]
+EXPERIMENT = {
+    "rounds": 6,
+    "data": {"dataset": "synthetic", "devices": 40, "sizes": [30, 60]},
+    "training": {"local_steps": 2, "batch_size": 8},
+    "evaluation": {"train_loss": "batches"},
+    "algorithms": ALGORITHMS,
+}
+
+
+@pytest.mark.parametrize(
+    ("learner", "held_rows"), [("auto", 0), ("auto", 16), pytest.param("generic", 0, marks=pytest.mark.slow)]
+)
+def test_a_simulation_in_blocks_is_the_same(learner, held_rows, monkeypatch):
+    monkeypatch.setenv("PAOTA_LEARNER", learner)
+    whole = simulate.run(EXPERIMENT)
+    in_blocks_of_sixteen(monkeypatch, held_bytes=held_rows * 4 * whole.trajectories[0].model.size)
+    blocks = simulate.run(EXPERIMENT)
+    for a, b in zip(whole.trajectories, blocks.trajectories, strict=True):
+        np.testing.assert_allclose(b.model, a.model, rtol=2e-4, atol=2e-5)
+        for column in ("weight", "similarity", "transmit_w"):
+            np.testing.assert_allclose(b.devices[column], a.devices[column], rtol=2e-3, atol=2e-5)
+        np.testing.assert_allclose(b.metrics["train_loss"], a.metrics["train_loss"], rtol=2e-4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Median(paota.SynchronousAlgorithm):
+    """Coordinate-wise median of the models: no weighted sum, so it needs them all."""
+
+    over_the_air = False
+    needs_payloads = True
+
+    def amplitudes(self, event, uplink, power):
+        return paota.weights(1.0 / event.ready.sum(), event)
+
+    def next_model(self, event, heard):
+        return paota.Step(jnp.nanmedian(jnp.where(event.ready[:, None], heard.payloads, jnp.nan), axis=0))
+
+
+def test_a_rule_that_needs_all_models_gets_them_or_is_refused(monkeypatch):
+    paota.register("algorithm", "median-of-models", Median)
+    table = {**EXPERIMENT, "algorithms": [{"name": "median-of-models", "participants": 20}]}
+    run = simulate.run(table)
+    assert run.trajectories[0].metrics["test_loss"][-1] < run.trajectories[0].metrics["test_loss"][0]
+    in_blocks_of_sixteen(monkeypatch)
+    with pytest.raises(UserError, match=r"needs the models of all 20 devices .* use fewer devices an event"):
+        simulate.run(table)
+
+
+def test_a_digital_rule_without_reports_trains_every_device_once(monkeypatch):
+    """Weights that follow from the timeline need no first pass: twice the training would be a waste."""
+    passes = []
+    monkeypatch.setattr(blocks_module.Blocks, "first_pass", lambda self: passes.append(1))
+    in_blocks_of_sixteen(monkeypatch)
+    simulate.run({**EXPERIMENT, "rounds": 2, "algorithms": [{"name": "local-sgd"}]})
+    assert passes == []
