@@ -1,8 +1,5 @@
 """Upload times, energy and airtime, by hand."""
 
-import dataclasses
-from types import SimpleNamespace
-
 import jax
 import numpy as np
 from scipy.stats import expon, kstest
@@ -12,8 +9,9 @@ from paota import settings
 from paota.air.digital import Ofdma, Tdma, Uploads, WithUpload, upload_cost
 from paota.air.settings import Air
 from paota.air.spending import device_spending, event_spending, symbols
-from paota.engine import rows_of
+from paota.engine import Sizes, rows_of
 from paota.experiment import Experiment
+from paota.settings import as_tree
 from paota.simulate import plan
 from paota.timing.latency import Latencies, PerDevice
 from paota.timing.schemes import synchronous
@@ -153,7 +151,7 @@ def test_ideal_uploads_are_not_accounted():
 
 
 def test_the_program_is_told_the_time():
-    rows, count = rows_of(two_events(), 1, SimpleNamespace(events=4, max_ready=2), np.zeros(3, bool))
+    rows, count = rows_of(two_events(), 1, Sizes(places=2, versions=2, events=4), np.zeros(3, bool))
     assert count == 2
     np.testing.assert_allclose(rows.time_s[:count], [5.0, 9.0])
 
@@ -185,8 +183,6 @@ def test_a_harsh_air_gives_the_same_bits_in_any_chunks():
 
 def test_absent_errors_are_not_part_of_the_program():
     """None is structure, a number is an input: a sweep over csi_error compiles once."""
-    from paota.settings import floats
-
-    assert "csi_error" not in floats(air())
-    assert floats(air(csi_error=0.3))["csi_error"] == 0.3
-    assert dataclasses.replace(air(), csi_error=None) == air()
+    given, other, absent = (as_tree(air(csi_error=value)) for value in (0.3, 0.4, None))
+    assert jax.tree.structure(given) == jax.tree.structure(other) != jax.tree.structure(absent)
+    assert set(jax.tree.leaves(given)) - set(jax.tree.leaves(absent)) == {0.3}
