@@ -27,11 +27,11 @@ Tone = Literal["good", "middling", "alert"]
 
 @dataclass(frozen=True, kw_only=True)
 class TableCell:
-    """A value with smaller notes below it, perhaps the best of its column, perhaps with a coloured badge."""
+    """A value with smaller notes below it, perhaps in bold (the best of its column), perhaps with a coloured badge."""
 
     text: str
     notes: Sequence[str] = ()
-    best: bool = False
+    bold: bool = False
     muted: bool = False
     badge: str = ""
     tone: Tone = "alert"  # of the badge

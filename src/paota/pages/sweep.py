@@ -23,6 +23,7 @@ from .page import Page, Section, SettingsFile, Table, TableCell, TableRow, rende
 from .words import isolated
 
 LOG_FROM = 50  # largest over smallest value; below, an even scale reads better
+MOST_TICKS = 12
 SMALL_DOT, BEST_DOT = 7, 15  # px
 
 
@@ -49,7 +50,7 @@ def build(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> Page
         sections=[
             Section(
                 id="map",
-                title=sweep.best_by.title[:1].upper() + sweep.best_by.title[1:],
+                title=_capital(sweep.best_by.title),
                 intro=_how_to_read(sweep, by_line=by_line),
                 figures=figures,
             ),
@@ -87,8 +88,8 @@ def _how_to_read(sweep: Sweep, *, by_line: bool) -> str:
     better = "Smaller is better" if sweep.best_by.kind.smaller_is_better else "Larger is better"
     middle = f"medians of {sweep.seeds} seeds" if sweep.seeds > 1 else "one seed, so there is no spread to show"
     if by_line:
-        band = " Bands are the middle half of the seeds;" if sweep.seeds > 1 else ""
-        return f"{better}; {middle}.{band} the large dot is the best point of each line."
+        band = "Bands are the middle half of the seeds; t" if sweep.seeds > 1 else "T"
+        return f"{better}; {middle}. {band}he large dot is the best point of each line."
     return f"{better}; {middle}. Deeper is better, and ★ marks the best point of each label."
 
 
@@ -99,12 +100,14 @@ def _line_chart(sweep: Sweep) -> Figure:
     x_log = numeric and min(to_scale) > 0 and max(to_scale) / min(to_scale) >= LOG_FROM
     shown, exact = (".0%", ".2%") if "accuracy" in metric.name else (",", ",.4~g")
     layout = axes(axis.key, x_log=x_log, category=not numeric, y_format=shown, y_hover=exact)
-    if not numeric:
+    if numeric and len(to_scale) <= MOST_TICKS:
+        layout["xaxis"] |= {"tickvals": to_scale, "ticktext": [show(value) for value in axis.values]}
+    elif not numeric:
         layout["xaxis"] |= {"categoryorder": "array", "categoryarray": [show(value) for value in axis.values]}
     return line_chart(
         {"all": ([_line(sweep, i, label) for i, label in enumerate(sweep.labels)], layout | {"hovermode": "closest"})},
         id="lines",
-        title=metric.title,
+        title=_capital(metric.title),
         caption="The table below has the numbers; a point without one never got there.",
         alt=f"{metric.title} against {axis.key}; the table below has the numbers.",
         height_px=400,
@@ -221,7 +224,7 @@ def _table(sweep: Sweep, *, swatches: bool) -> Table:
         for metric in sweep.metrics:
             shown = metric.show(row.scores[metric.text].median)
             star = row is best[row.label] and metric == sweep.best_by
-            cells.append(TableCell(text=f"★ {shown}" if star else shown, best=star))
+            cells.append(TableCell(text=f"★ {shown}" if star else shown, bold=star))
         cells.append(TableCell(text="" if row.diverged else "0", badge=str(row.diverged) if row.diverged else ""))
         series = sweep.labels.index(row.label) if swatches else None
         rows.append(TableRow(head=TableCell(text=row.label), cells=cells, series=series))
@@ -231,6 +234,10 @@ def _table(sweep: Sweep, *, swatches: bool) -> Table:
 
 def _where(axes_: Sequence[Axis], values: Sequence[Any]) -> str:
     return ", ".join(f"{axis.key} = {show(value)}" for axis, value in zip(axes_, values, strict=True))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _found(values: Sequence[Any]) -> tuple[str, ...]:

@@ -180,6 +180,6 @@ def _sending(rows: Rows, place: np.ndarray, inside: np.ndarray) -> Trace:
         "x": numbers(rows["time_s"][inside]),
         "y": numbers(place[inside]),
         "cliponaxis": False,
-        "marker": {"symbol": "triangle-up", "size": 8, "color": "$text", "line": {"color": "$page", "width": 1}},
+        "marker": {"symbol": "triangle-up", "size": 9, "color": "$text", "line": {"color": "$page", "width": 1}},
         "hoverinfo": "skip",
     }

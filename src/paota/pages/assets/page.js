@@ -73,7 +73,7 @@
 
   function smaller(trace) {
     if (trace.mode === "markers") trace.marker.size = 5;
-    if (trace.textfont) trace.textfont.size = 8;
+    if (trace.textfont) trace.textfont.size *= 0.75;
     return trace;
   }
 
@@ -95,7 +95,7 @@
     }
     if (trace.type === "scatter") {
       shown.line = { color: hex, width: 2, dash: dash ?? series.dash };
-      shown.marker = { color: hex, size: 6, ...rest.marker };
+      shown.marker = { color: hex, size: 6, opacity: 1, ...rest.marker };
       return hasBand ? [band(trace, hex), shown] : [shown];
     }
     shown.marker = { color: trace.type === "box" ? hex : translucent(hex, 0.88), line: { color: hex, width: 1 } };

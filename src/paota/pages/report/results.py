@@ -29,7 +29,7 @@ class _Column:
         """The cells, the best of them marked as such unless there is only one."""
         top = max((score for _, score in self.cells if score is not None), default=None)
         several = len(self.cells) > 1
-        return [replace(cell, best=several and score is not None and score == top) for cell, score in self.cells]
+        return [replace(cell, bold=several and score is not None and score == top) for cell, score in self.cells]
 
 
 def results_table(study: Study) -> Table:

@@ -1,57 +1,25 @@
-"""report.html: the verdicts first, then every figure and table. One file, no network, no script."""
+"""The reproduction page: the verdicts first, then every figure and table."""
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..reproduce.catalogue import Scale
-from ..reproduce.claims import CHANGED, FAILED, REPRODUCED, Verdict
-from ..reproduce.tables import Row
-from ..runs.files import write_text
-from . import markup, palette
-from .reproduction_style import NAMES
+from markupsafe import Markup
 
-ASSETS = Path(__file__).parent / "assets"
-MARKS = {REPRODUCED: ("yes", "✓"), CHANGED: ("partly", "≈"), FAILED: ("no", "✗")}
-CAPTIONS = {
-    "fig3-gap": (
-        "Fig. 3: convergence",
-        "E[F(w^r)] - F(w*), mean over the seeds and the middle half of them. F(w*) is the best value that centralised "
-        "training found for the same weighted objective; a table below says how finished that search was.",
-    ),
-    "fig4-accuracy": (
-        "Fig. 4: test accuracy",
-        "At N0 = -174 dBm/Hz, against rounds and against simulated time. The grey line is 80 %.",
-    ),
-    "fig1-system": (
-        "Fig. 1: the system",
-        "One aggregation of a real run: the ready devices transmit together, as loud as their line is wide; the "
-        "others are still training. Positions are for drawing only.",
-    ),
-    "fig2-workflow": ("Fig. 2: the work-flow", "The first rounds of the same run. Nobody waits for the slowest."),
-    "noise": (
-        "The noise sweep",
-        "Final accuracy against the noise density. Grey lines: the paper's two levels. As printed, an amplitude is "
-        "capped at 15 whatever it costs; the physical cap keeps to 15 W.",
-    ),
-    "ablations": (
-        "Ablations",
-        "Median over the seeds with the middle half. The period is judged at equal simulated time, the rest after "
-        "equal rounds. Optimised, staleness, similarity and uniform are ways to choose the power.",
-    ),
-    "eta": (
-        "Sensitivity to the learning rate",
-        "Nothing is tuned per method: one learning rate and one batch size for all.",
-    ),
-    "bound": (
-        "Theorem 1",
-        "The bound, printed and corrected, beside the measured gap, with constants estimated from the run.",
-    ),
-}
+from ...reproduce.catalogue import Scale
+from ...reproduce.claims import CHANGED, FAILED, REPRODUCED, Verdict
+from ...reproduce.tables import Row
+from ...runs.files import write_text
+from ..page import Note, Page, Section, Table, TableCell, TableRow, Tone, render
+from .figures import NAMES, STYLES, draw_all
+
+__all__ = ["COLUMNS", "NAMES", "draw_all", "number", "value_text", "write_page"]
+
+MARKS: dict[str, tuple[Tone, str]] = {REPRODUCED: ("good", "✓"), CHANGED: ("middling", "≈"), FAILED: ("alert", "✗")}
 COLUMNS = {
     "breaks": {
         "title": "method",
@@ -92,9 +60,7 @@ COLUMNS = {
         "noise_std_a_weight": "noise a weight",
     },
 }
-NOT_RUN = '<p class="small" style="padding:.75rem">This part was not run.</p>'
-SMOKE = '<p class="notice">Smoke run on small made-up data: these figures say nothing about the paper.</p>'
-ORDER = ("fig3-gap", "fig4-accuracy", "noise", "ablations", "eta", "bound", "fig1-system", "fig2-workflow")
+NOT_RUN = "This part was not run."
 
 
 def write_page(
@@ -103,22 +69,84 @@ def write_page(
     cells: Mapping[str, Any],
     verdicts: Sequence[Verdict],
     tables: Mapping[str, Sequence[Row]],
-    figures: Sequence[str],
+    figures: Sequence[Section],
 ) -> None:
-    folder = path.parent / "figures"
-    missing = '<p class="notice">No figures: matplotlib is not installed (<code>pip install "paota[paper]"</code>).</p>'
-    parts = {
-        "style": palette.theme_css() + (ASSETS / "reproduction.css").read_text(encoding="utf-8"),
-        "ran": markup.text(_ran(scale)),
-        "warning": SMOKE if scale.quick else "",
-        "verdicts": "".join(_verdict(v) for v in verdicts),
-        "counts": _counts(verdicts),
-        "table1": _table1(tables["table1"]),
-        "figures": "".join(_figure(name, folder) for name in ORDER if name in figures) or missing,
-        **{name: _table(tables[name], shown) for name, shown in COLUMNS.items()},
-        "theorem": _theorem(cells),
-    }
-    write_text(path, markup.filled((ASSETS / "reproduction.html").read_text(encoding="utf-8"), parts))
+    """The page as one file at `path`; `figures` are the sections of `draw_all`, their PDFs in `figures` beside it."""
+    printed = {section.id: f"figures/{section.id}.pdf" for section in figures}
+    links = {name: link for name, link in printed.items() if (path.parent / link).is_file()}
+    shown = [replace(section, download=links.get(section.id, "")) for section in figures]
+    write_text(path, render(build(scale, cells, verdicts, tables, shown)))
+
+
+def build(
+    scale: Scale,
+    cells: Mapping[str, Any],
+    verdicts: Sequence[Verdict],
+    tables: Mapping[str, Sequence[Row]],
+    figures: Sequence[Section],
+) -> Page:
+    """Verdicts, Table I, the figures, and the other tables."""
+    return Page(
+        kind="paota reproduce",
+        title="The paper, reproduced",
+        heading="The paper, reproduced",
+        ran=_ran(scale),
+        findings=[
+            "Semi-Asynchronous Federated Edge Learning for Over-the-air Computation: what holds, what does not, and why.",
+            _counts(verdicts),
+        ],
+        warning="Smoke run on small made-up data: these figures say nothing about the paper." if scale.quick else "",
+        legend=STYLES if figures else (),
+        sections=[
+            Section(
+                id="verdicts",
+                title="Verdicts",
+                intro="Every verdict is computed from the data by the rule that stands beside it; intervals are 95\u202f% "
+                "bootstrap intervals over the seeds.",
+                tables=[_verdicts(verdicts)],
+            ),
+            Section(
+                id="table1",
+                title="Table I",
+                intro="Rounds and seconds to a test accuracy: median over the seeds, the middle half in brackets, the "
+                "paper's own figure below. The text sets ΔT = 8 s; the paper's table divides to 6 s.",
+                tables=[_table1(tables["table1"])],
+            ),
+            *figures,
+            Section(
+                id="breaks",
+                title="Where does each method break?",
+                intro="Broken: 5 points below the same method without noise. Between two levels the fall is taken as "
+                "straight.",
+                tables=[
+                    _table(tables, "breaks"),
+                    _table(
+                        tables,
+                        "power",
+                        title="The printed power limit",
+                        intro="How often a transmission costs more than 15 W, the limit that the paper sets itself, and "
+                        "the noise that reaches each weight.",
+                    ),
+                ],
+            ),
+            Section(
+                id="theorem",
+                title="Theorem 1 on a real run",
+                intro="" if (notes := _theorem(cells)) else NOT_RUN,
+                notes=notes,
+            ),
+            Section(
+                id="more",
+                title="More tables",
+                intro=Markup("The folder <code>tables</code> holds all of it as CSV."),
+                tables=[
+                    _table(tables, "accuracy", title="Final accuracy", folded=True),
+                    _table(tables, "ablations", title="Ablations and learning rates", folded=True),
+                    _table(tables, "optimum", title="F(w*): how finished was the search?", folded=True),
+                ],
+            ),
+        ],
+    )
 
 
 def _ran(scale: Scale) -> str:
@@ -130,74 +158,72 @@ def _ran(scale: Scale) -> str:
 
 def _counts(verdicts: Sequence[Verdict]) -> str:
     number = {status: sum(v.status == status for v in verdicts) for status in MARKS}
-    return markup.text(
+    return (
         f"Of {len(verdicts)} claims, {number[REPRODUCED]} are reproduced as printed, {number[CHANGED]} with a change "
         f"and {number[FAILED]} not."
     )
 
 
-def _verdict(v: Verdict) -> str:
-    css, mark = MARKS[v.status]
-    change = (
-        f'<p class="change">holds with {markup.text(v.change)}: <b>{markup.text(v.changed_estimate)}</b></p>'
-        if v.change
-        else ""
-    )
-    return (
-        f'<tr class="{css}"><th scope="row" data-head="claim">{markup.text(v.claim.statement)}</th>'
-        f'<td data-head="paper">{markup.text(v.claim.paper)}</td>'
-        f'<td data-head="measured"><b>{markup.text(v.estimate)}</b><p class="small">{markup.text(v.claim.measured)}; '
-        f"rule: {markup.text(v.claim.rule)}</p></td>"
-        f'<td data-head="verdict"><span class="mark">{mark} {markup.text(v.status)}</span>{change}</td>'
-        f'<td data-head="why">{markup.text(v.reason)}</td></tr>'
-    )
+def _verdicts(verdicts: Sequence[Verdict]) -> Table:
+    rows = []
+    for v in verdicts:
+        tone, mark = MARKS[v.status]
+        change = [f"holds with {v.change}: {v.changed_estimate}"] if v.change else []
+        cells = [
+            TableCell(text=v.claim.paper),
+            TableCell(text=str(v.estimate), bold=True, notes=[f"{v.claim.measured}; rule: {v.claim.rule}"]),
+            TableCell(text="", badge=f"{mark} {v.status}", tone=tone, notes=change),
+            TableCell(text=v.reason),
+        ]
+        rows.append(TableRow(head=TableCell(text=v.claim.statement), cells=cells))
+    return Table(label="Verdicts", heads=["claim", "paper", "measured", "verdict", "why"], rows=rows, prose=True)
 
 
-def _figure(name: str, folder: Path) -> str:
-    title, caption = CAPTIONS[name]
-    image = base64.b64encode((folder / f"{name}.png").read_bytes()).decode("ascii")
-    return (
-        f'<figure id="{name}"><h3>{markup.text(title)}</h3><img src="data:image/png;base64,{image}" '
-        f'alt="{markup.text(title)}: {markup.text(caption)}"><figcaption>{markup.text(caption)} '
-        f'<a href="figures/{name}.pdf">PDF</a></figcaption></figure>'
-    )
-
-
-def _table1(rows: Sequence[Row]) -> str:
+def _table1(rows: Sequence[Row]) -> Table:
     """Ours beside the paper's: one line a method and period, one pair of columns a target."""
     targets = list(dict.fromkeys(row["target"] for row in rows))
-    head = "".join(
-        f'<th scope="col">{target:.0%}: rounds</th><th scope="col">{target:.0%}: seconds</th>' for target in targets
+    lines: dict[tuple[float, str], list[TableCell]] = {}
+    for row in rows:
+        pair = [_reach(row, what) for what in ("rounds", "seconds")]
+        lines.setdefault((row["period_s"], row["method"]), []).extend(pair)
+    return Table(
+        label="Table I",
+        heads=["method", *["rounds", "seconds"] * len(targets)],
+        groups=[(f"{target:.0%}", 2) for target in targets],
+        rows=[
+            TableRow(head=TableCell(text=f"{NAMES[method]}, ΔT = {period_s} s"), cells=cells)
+            for (period_s, method), cells in lines.items()
+        ],
     )
-    lines = []
-    for period_s, method in dict.fromkeys((row["period_s"], row["method"]) for row in rows):
-        mine = [row for row in rows if (row["period_s"], row["method"]) == (period_s, method)]
-        cells = "".join(_pair(row, "rounds") + _pair(row, "seconds") for row in mine)
-        lines.append(f'<tr><th scope="row">{markup.text(NAMES[method])}, ΔT = {period_s} s</th>{cells}</tr>')
-    return f'<table><thead><tr><th scope="col">method</th>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
 
 
-def _pair(row: Row, what: str) -> str:
+def _reach(row: Row, what: str) -> TableCell:
     low, middle, high = (number(row[key]) for key in (f"{what}_q25", what, f"{what}_q75"))
-    own = middle if low == high else f'{middle} <span class="small">({low} to {high})</span>'
     printed = row[f"paper_{what}"]
-    beside = "" if math.isnan(printed) else f'<p class="small">paper {number(printed)}</p>'
-    few = "" if row["reached"] == row["seeds"] else f'<p class="small">{row["reached"]} of {row["seeds"]} seeds</p>'
-    return f"<td>{own}{beside}{few}</td>"
+    notes = [
+        "" if low == high else f"({low} to {high})",
+        "" if math.isnan(printed) else f"paper {number(printed)}",
+        "" if row["reached"] == row["seeds"] else f"{row['reached']} of {row['seeds']} seeds",
+    ]
+    return TableCell(text=middle, notes=[note for note in notes if note])
 
 
-def _table(rows: Sequence[Row], shown: Mapping[str, str]) -> str:
-    if not rows:
-        return NOT_RUN
-    head = "".join(f'<th scope="col">{markup.text(title)}</th>' for title in shown.values())
-    body = "".join(
-        "<tr>" + "".join(f"<td>{markup.text(value_text(row[key], key))}</td>" for key in shown) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def _table(tables: Mapping[str, Sequence[Row]], name: str, **more: Any) -> Table:
+    first, *others = COLUMNS[name]
+    rows = [
+        TableRow(head=TableCell(text=value_text(row[first], first)), cells=[_value(row, key) for key in others])
+        for row in tables[name]
+    ]
+    nothing = TableRow(head=TableCell(text=NOT_RUN, muted=True), cells=[TableCell(text="")] * len(others))
+    return Table(label=more.get("title", name), heads=list(COLUMNS[name].values()), rows=rows or [nothing], **more)
+
+
+def _value(row: Row, key: str) -> TableCell:
+    return TableCell(text=value_text(row[key], key))
 
 
 def value_text(value: Any, key: str) -> str:
+    """A value of the column `key` as people read it: shares in percent, methods by their names."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -208,6 +234,7 @@ def value_text(value: Any, key: str) -> str:
 
 
 def number(value: float) -> str:
+    """A number in a few digits; `never` for one that was not reached."""
     if math.isnan(value):
         return "-"
     if math.isinf(value):
@@ -217,17 +244,17 @@ def number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
-def _theorem(cells: Mapping[str, Any]) -> str:
-    parts = []
+def _theorem(cells: Mapping[str, Any]) -> list[Note]:
+    notes = []
     for name, cell in cells.items():
         if name.startswith("bound-"):
-            found = "".join(f"<li>{markup.text(sentence)}</li>" for sentence in cell.facts["findings"])
-            constants = ", ".join(
-                f"{key} {value:.3g}" for key, value in cell.facts["constants"].items() if value is not None
+            found = cell.facts["constants"].items()
+            constants = ", ".join(f"{key} {value:.3g}" for key, value in found if value is not None)
+            notes.append(
+                Note(
+                    title=f"Learning rate {cell.facts['system']['learning_rate']:g}",
+                    items=cell.facts["findings"],
+                    remark=f"Constants estimated from the run: {constants}.",
+                )
             )
-            eta = cell.facts["system"]["learning_rate"]
-            parts.append(
-                f"<h3>Learning rate {eta:g}</h3><ul>{found}</ul>"
-                f'<p class="small">Constants estimated from the run: {markup.text(constants)}.</p>'
-            )
-    return "".join(parts) or NOT_RUN
+    return notes

@@ -1,83 +1,106 @@
-"""The figures in the style of the paper. Each function draws one and saves it as PNG and PDF."""
+"""The figures of the paper and of the sweeps that it should have shown, as sections of a page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..reproduce.catalogue import Scale
-from ..reproduce.evidence import Curves, Evidence
-from ..reproduce.gather import METHOD_LABELS, Cells, final, seconds_to, values_of
-from ..reproduce.statistics import Floats, quartiles
-from .reproduction_style import LOOKS, NAMES, available, line, look, new_figure, rules, save
+from ...reproduce.catalogue import Scale
+from ...reproduce.evidence import Curves, Evidence
+from ...reproduce.gather import METHOD_LABELS, Cells, final, seconds_to, values_of
+from ...reproduce.statistics import Floats, quartiles
+from ..bound import LEGEND, bound_figures
+from ..curves import Curve
+from ..export import available, export
+from ..figure import Figure, Layout, Style, Trace, View, axes, level, line, line_chart, log_ticks, numbers, together
+from ..figure import whiskers as whiskers_of
+from ..page import Section
+from ..timeline import STALENESS_SHADES, stretch_of, timeline_figure
 
-BAND = 0.15  # opacity of the middle half of the seeds
+NAMES = {"paota": "PAOTA", "paota-update": "PAOTA (update)", "local-sgd": "Local SGD", "cotaf": "COTAF"}
+LOOKS = {"paota": (0, "solid"), "paota-update": (2, "dashdot"), "local-sgd": (6, "dash"), "cotaf": (1, "dot")}
+STYLES = [Style(name=NAMES[name], colour=LOOKS[name][0], dash=LOOKS[name][1]) for name in METHOD_LABELS]
+SHOWN_DEVICES, SHOWN_ROUNDS = 10, 5  # of the work-flow
+SHOWN_ROUND = 4  # of the system
+GRID_POINTS = 200
 
 
-def draw_all(cells: Cells, evidence: Evidence, scale: Scale, folder: Path) -> list[str]:
-    """All figures, by name; none without matplotlib."""
-    if not available():
-        return []
-    from .reproduction_pictures import system, workflow
-
-    made: dict[str, Callable[[], Any]] = {
-        "fig1-system": lambda: system(cells["quiet"], devices=_devices(scale)),
-        "fig2-workflow": lambda: workflow(cells["quiet"]),
-        "fig3-gap": lambda: gap(evidence),
-        "fig4-accuracy": lambda: accuracy(evidence),
-    }
+def draw_all(cells: Cells, evidence: Evidence, scale: Scale, folder: Path) -> list[Section]:
+    """A section for each figure that there are data for; also as PNG and PDF in `folder`, if matplotlib is installed."""
+    sections = [_gap(evidence), _accuracy(evidence)]
     if evidence.noise:
-        made["noise"] = lambda: noise(evidence)
+        sections.append(_noise(evidence))
     if {"omega", "beta", "beta-update"} <= set(cells):
-        made |= {"ablations": lambda: ablations(cells), "eta": lambda: eta(cells)}
+        sections += [_ablations(cells), _learning_rate(cells)]
     if any(name.startswith("bound-") for name in cells):
-        made["bound"] = lambda: bound(cells)
-    with rules():
-        for name, draw in made.items():
-            save(draw(), folder, name)
-    return list(made)
+        sections.append(_bound(cells))
+    sections += [_system(cells, scale), _workflow(cells)]
+    if available():
+        for section in sections:
+            export(section, STYLES, folder)
+    return sections
 
 
-def _devices(scale: Scale) -> int:
-    return int(scale.base.get("data", {}).get("devices", 100))
+def _gap(evidence: Evidence) -> Section:
+    panels = []
+    for setting, name, n0 in ((evidence.quiet, "quiet", -174), (evidence.loud, "loud", -74)):
+        sources = {m: setting if m in setting else evidence.quiet for m in METHOD_LABELS}  # Local SGD knows no noise
+        curves = {m: _mean(np.arange(s[m].objective.shape[1]), evidence.gap(s, m)) for m, s in sources.items()}
+        seen = [value for curve in curves.values() for value in curve.middle if value > 0]
+        layout = axes("round", log=True, y_hover=".3g")
+        layout["yaxis"] |= log_ticks(min(seen), max(seen)) if seen else {}
+        panels.append(
+            line_chart(
+                {"all": ([line(_series(m), curve, positive=True) for m, curve in curves.items()], layout)},
+                id=f"gap-{name}",
+                title=f"E[F(wʳ)] − F(w*) at N₀ = {n0} dBm/Hz",
+                caption="Local SGD uses no channel, so it is the same at both noise levels.",
+                alt=f"the gap to the best objective against rounds at {n0} dBm/Hz. {_ends(curves)}",
+            )
+        )
+    return Section(
+        id="fig3-gap",
+        title="Fig. 3: convergence",
+        intro="E[F(w^r)] - F(w*), mean over the seeds and the middle half of them. F(w*) is the best value that "
+        "centralised training found for the same weighted objective; a table below says how finished that search was.",
+        figures=panels,
+    )
 
 
-def gap(evidence: Evidence) -> Any:
-    """Fig. 3: E[F(w^r)] - F(w*) against rounds, both noise levels."""
-    figure, axes = new_figure(2, height=2.6)
-    for axis, setting, n0 in zip(axes, (evidence.quiet, evidence.loud), (-174, -74), strict=True):
-        for method in METHOD_LABELS:
-            source = setting if method in setting else evidence.quiet  # Local SGD knows no noise
-            _curve(axis, np.arange(source[method].objective.shape[1]), evidence.gap(source, method), method)
-        axis.set(xlabel="round", yscale="log", title=f"$N_0 = {n0}$ dBm/Hz")
-    axes[0].set_ylabel(r"$E[F(w^r)] - F(w^*)$")
-    axes[0].legend()
-    return figure
-
-
-def accuracy(evidence: Evidence) -> Any:
-    """Fig. 4: test accuracy against rounds and against simulated time."""
-    figure, axes = new_figure(2, height=2.6)
+def _accuracy(evidence: Evidence) -> Section:
     end_s = float(np.nanmax(evidence.quiet["paota"].time_s))
-    for method in METHOD_LABELS:
-        curves = evidence.quiet[method]
-        _curve(axes[0], np.arange(curves.accuracy.shape[1]), curves.accuracy, method)
-        _curve(axes[1], *_on_grid(curves, end_s), method)
-    for axis, label in zip(axes, ("round", "simulated time in s"), strict=True):
-        axis.set(xlabel=label)
-        axis.axhline(0.8, color="0.6", linewidth=0.6)
-    axes[0].set_ylabel("test accuracy")
-    axes[1].legend(loc="lower right")
-    return figure
+    by_second = {m: _mean(*_on_grid(evidence.quiet[m], end_s)) for m in METHOD_LABELS}
+    by_round = {m: _mean(np.arange(c.accuracy.shape[1]), c.accuracy) for m, c in evidence.quiet.items()}
+    figure = line_chart(
+        {
+            axis: (
+                [line(_series(m), curve) for m, curve in curves.items()],
+                together(axes(title, y_format=".0%", y_hover=".2%"), level(0.8)),
+            )
+            for axis, title, curves in (("seconds", "simulated seconds", by_second), ("rounds", "round", by_round))
+        },
+        id="accuracy",
+        title="Test accuracy",
+        caption="The dotted line is 80 %. Choose seconds or rounds at the top of the page.",
+        alt=f"test accuracy against simulated seconds or rounds. {_ends(by_second)}",
+        group="axis",
+        height_px=400,
+        wide=True,
+    )
+    return Section(
+        id="fig4-accuracy",
+        title="Fig. 4: test accuracy",
+        intro="At N0 = -174 dBm/Hz, against simulated time and against rounds; mean over the seeds and the middle half.",
+        figures=[figure],
+    )
 
 
 def _on_grid(curves: Curves, end_s: float) -> tuple[Floats, Floats]:
     """Accuracy of every seed at common times: the newest model's, as a device would see it."""
-    grid = np.linspace(0, end_s, 200)
+    grid = np.linspace(0, end_s, GRID_POINTS)
     rows = []
     for accuracy, time_s in zip(curves.accuracy, curves.time_s, strict=True):
         known = ~np.isnan(time_s)
@@ -85,119 +108,239 @@ def _on_grid(curves: Curves, end_s: float) -> tuple[Floats, Floats]:
     return grid, np.array(rows)
 
 
-def _curve(axis: Any, x: NDArray[Any], values: Floats, method: str) -> None:
-    """Mean over seeds and the band of their middle half."""
-    axis.plot(x, np.nanmean(values, axis=0), label=NAMES[method], **line(method))
+def _mean(x: np.ndarray, values: Floats) -> Curve:
+    """Mean over the seeds [seeds, points] and the band of their middle half."""
     low, high = np.nanquantile(values, [0.25, 0.75], axis=0)
-    axis.fill_between(x, low, high, color=LOOKS[method]["color"], alpha=BAND, linewidth=0)
+    return Curve(x=x, middle=np.nanmean(values, axis=0), low=low, high=high)
 
 
-def noise(evidence: Evidence) -> Any:
-    """The sweep that the paper should have shown: final accuracy against N0, with and without path loss."""
-    figure, axes = new_figure(2, height=3.0)
-    for axis, far in zip(axes, (False, True), strict=True):
+def _noise(evidence: Evidence) -> Section:
+    panels = []
+    for far, title in ((False, "No path loss (the paper)"), (True, "Log-distance path loss, 200 m")):
+        traces = []
         for name, sweep in evidence.noise.items():
             if sweep.path_loss != far:
                 continue
-            x, y = sweep.levels_dbm[1:], np.median(sweep.accuracy, axis=1)[1:]
-            within_budget = "physical" in name or "fading" in name
-            hollow = {} if within_budget else {"markerfacecolor": "white"}
-            style = {**look(name), "linestyle": "-" if within_budget else ":", **hollow}
-            axis.plot(x, y, label=sweep.title, **style)
-        for n0 in (-174, -74):
-            axis.axvline(n0, color="0.7", linewidth=0.6, zorder=0)
-        axis.set(
-            xlabel=r"$N_0$ in dBm/Hz",
-            ylim=(0, 1),
-            title="log-distance path loss, 200 m" if far else "no path loss (the paper)",
+            middle = np.median(sweep.accuracy, axis=1)[1:]  # the first level means no noise
+            kept = "physical" in name or "fading" in name  # within the power budget
+            look = {"dash": "solid" if kept else "dot", "marker": {"symbol": "circle" if kept else "circle-open"}}
+            curve = Curve(x=np.array(sweep.levels_dbm[1:]), middle=middle)
+            traces.append(line(_series(name), curve) | {"mode": "lines+markers", "name": sweep.title} | look)
+        layout = axes("N₀ in dBm/Hz", y_format=".0%", y_hover=".1%", y_range=(0, 1))
+        below = {"showlegend": True, "legend": {"orientation": "h", "y": -0.22, "x": 0}}
+        panels.append(
+            line_chart(
+                {"all": (traces, together(layout | below, *(level(n0, vertical=True) for n0 in (-174, -74))))},
+                id=f"noise-{'far' if far else 'near'}",
+                title=title,
+                caption="Final test accuracy, median over the seeds. Hollow and dotted: any power that it takes; full: "
+                "within the power budget.",
+                alt=f"final test accuracy against the noise density. {title}.",
+                height_px=460,
+            )
         )
-    axes[0].set_ylabel("final test accuracy")
-    axes[0].legend(loc="lower left", fontsize=6)
-    return figure
-
-
-def ablations(cells: Cells) -> Any:
-    figure, axes = new_figure(3, 2, width=7.0, height=2.2)
-    panels = axes.ravel()
-    _against(panels[0], cells, "period", r"period $\Delta T$ in s (equal time)")
-    _against(panels[1], cells, "classes", "classes per device")
-    _against(panels[2], cells, "devices", "devices $K$")
-    _labels(panels[3], cells["omega"], r"$\Omega$", logarithmic=True)
-    _bars(panels[4], {"paota": cells["beta"], "paota-update": cells["beta-update"]})
-    _period_seconds(panels[5], cells)
-    panels[0].set_ylabel("final accuracy")
-    panels[3].set_ylabel("final accuracy")
-    panels[1].legend(fontsize=6)
-    return figure
-
-
-def _against(axis: Any, cells: Cells, kind: str, label: str) -> None:
-    found = values_of(cells, kind)
-    for method in found[0][2].labels:
-        triples = np.array([quartiles(final(cell, method)) for _, _, cell in found])
-        _points(axis, [value for _, value, _ in found], triples, method)
-    axis.set(xlabel=label)
-
-
-def _points(axis: Any, x: Any, triples: Floats, method: str) -> None:
-    low, middle, high = triples.T
-    axis.errorbar(
-        x, middle, yerr=[middle - low, high - middle], label=NAMES[method], capsize=1.5, elinewidth=0.6, **look(method)
+    return Section(
+        id="noise",
+        title="The noise sweep",
+        intro="Final accuracy against the noise density. Dotted upright lines: the paper's two levels. As printed, an "
+        "amplitude is capped at 15 whatever it costs; the physical cap keeps to 15 W.",
+        figures=panels,
     )
 
 
-def _labels(axis: Any, cell: Any, label: str, *, logarithmic: bool = False) -> None:
-    triples = np.array([quartiles(final(cell, name)) for name in cell.labels])
-    _points(axis, [float(name) for name in cell.labels], triples, "paota")
-    axis.set(xlabel=label, xscale="log" if logarithmic else "linear")
+def _ablations(cells: Cells) -> Section:
+    beta = {"paota": cells["beta"], "paota-update": cells["beta-update"]}
+    panels = [
+        _swept("period", "Period ΔT in s, at equal time", _against(cells, "period", final)),
+        _swept("classes", "Classes per device", _against(cells, "classes", final)),
+        _swept("devices", "Devices K", _against(cells, "devices", final)),
+        _swept("omega", "Ω", {"paota": _labelled(cells["omega"])}, x_log=True),
+        _power_methods(beta),
+        _swept(
+            "period-seconds",
+            "Period ΔT in s",
+            _against(cells, "period", lambda cell, label: seconds_to(cell, label, 0.7)),
+            quantity="Simulated seconds to 70 %",
+            share=False,
+        ),
+    ]
+    return Section(
+        id="ablations",
+        title="Ablations",
+        intro="Median over the seeds with the middle half. The period is judged at equal simulated time, the rest after "
+        "equal rounds. Optimised, staleness, similarity and uniform are ways to choose the power.",
+        figures=[panel for panel in panels if panel],
+        columns=3,
+    )
 
 
-def _bars(axis: Any, by_method: Mapping[str, Any]) -> None:
-    """The power methods side by side."""
-    for shift, (method, cell) in zip((-0.2, 0.2), by_method.items(), strict=True):
-        triples = np.array([quartiles(final(cell, name)) for name in cell.labels])
-        low, middle, high = triples.T
-        axis.bar(
-            np.arange(len(middle)) + shift, middle, width=0.36, yerr=[middle - low, high - middle],
-            color=LOOKS[method]["color"], error_kw={"elinewidth": 0.6, "capsize": 1.5},
-        )  # fmt: skip
-    names = next(iter(by_method.values())).labels
-    axis.set_xticks(range(len(names)), [{"exact": "optimised"}.get(name, name) for name in names], rotation=20)
-    axis.set(xlabel=r"$\beta$", ylim=(max(0.0, axis.get_ylim()[1] - 0.5), None))
+def _learning_rate(cells: Cells) -> Section:
+    found = {method: _labelled(cells[f"eta-{method}"]) for method in METHOD_LABELS}
+    figure = _swept("eta", "Learning rate η (all figures use 0.1)", found, x_log=True, mark=0.1, wide=True)
+    return Section(
+        id="eta",
+        title="Sensitivity to the learning rate",
+        intro="Nothing is tuned per method: one learning rate and one batch size for all.",
+        figures=[figure] if figure else [],
+    )
 
 
-def _period_seconds(axis: Any, cells: Cells) -> None:
-    found = values_of(cells, "period")
-    for method in found[0][2].labels:
-        triples = np.array([quartiles(seconds_to(cell, method, 0.7)) for _, _, cell in found])
-        triples[~np.isfinite(triples)] = np.nan
-        _points(axis, [value for _, value, _ in found], triples, method)
-    axis.set(xlabel=r"period $\Delta T$ in s", ylabel="seconds to 70 %")
+Swept = Mapping[str, tuple[list[float], Floats]]  # method -> values, quartiles [values, 3]
 
 
-def eta(cells: Cells) -> Any:
-    """One learning rate for all: what if it were another one?"""
-    figure, axis = new_figure(1, height=2.5)
-    for method in METHOD_LABELS:
-        cell = cells[f"eta-{method}"]
-        triples = np.array([quartiles(final(cell, name)) for name in cell.labels])
-        _points(axis, [float(name) for name in cell.labels], triples, method)
-    axis.axvline(0.1, color="0.7", linewidth=0.6, zorder=0)
-    axis.set(xscale="log", xlabel=r"learning rate $\eta$ (all figures use 0.1)", ylabel="final accuracy")
-    axis.legend()
-    return figure
+def _against(cells: Cells, kind: str, measure: Any) -> Swept:
+    found = values_of(cells, kind)
+    values = [value for _, value, _ in found]
+    return {m: (values, np.array([quartiles(measure(cell, m)) for *_, cell in found])) for m in found[0][2].labels}
 
 
-def bound(cells: Cells) -> Any:
-    """Theorem 1 beside the measured gap, for a learning rate at which Lemma 1 holds."""
-    figure, axis = new_figure(1, height=2.5)
-    arrays = cells["bound-0.001"].arrays
-    rounds = arrays["round"]
-    axis.plot(rounds, arrays["gap"], color="black", label="measured gap")
-    for form, dash in (("printed", "--"), ("corrected", "-")):
-        values = np.asarray(arrays[f"{form}_bound"], dtype=float)
-        if np.isfinite(values).all():
-            axis.plot(rounds, values, dash, color="#0072b2", label=f"Theorem 1, {form}")
-    axis.set(xlabel="round", ylabel=r"$F(w^r) - F(w^*)$", yscale="log", title=r"$\eta = 0.001$")
-    axis.legend()
-    return figure
+def _labelled(cell: Any) -> tuple[list[float], Floats]:
+    return [float(name) for name in cell.labels], np.array([quartiles(final(cell, name)) for name in cell.labels])
+
+
+def _swept(
+    id: str, x_title: str, swept: Swept, *, quantity: str = "Final accuracy", share: bool = True, x_log: bool = False,
+    mark: float | None = None, wide: bool = False,
+) -> Figure | None:  # fmt: skip
+    """A quantity against a setting, for each method, with whiskers; None if it was reached nowhere."""
+    if not any(np.isfinite(triples).any() for _, triples in swept.values()):
+        return None
+    traces = []
+    for method, (values, triples) in swept.items():
+        low, middle, high = np.where(np.isfinite(triples), triples, np.nan).T
+        curve = line(_series(method), Curve(x=np.array(values), middle=middle))
+        traces.append(curve | {"mode": "lines+markers", "error_y": whiskers_of(low, middle, high)})
+    layout = axes(x_title, x_log=x_log, y_format=".0%" if share else ",", y_hover=".1%" if share else ",.4~g")
+    values = sorted({value for values, _ in swept.values() for value in values})
+    layout["xaxis"] |= {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
+    if mark is not None:
+        layout = together(layout, level(mark, vertical=True))
+    return line_chart(
+        {"all": (traces, layout)},
+        id=id,
+        title=f"{quantity}: {x_title}" if not wide else quantity,
+        caption="Whiskers: the middle half of the seeds.",
+        alt=f"{quantity.lower()} against {x_title}.",
+        wide=wide,
+    )
+
+
+def _power_methods(by_method: Mapping[str, Any]) -> Figure:
+    """The ways to choose the power side by side."""
+    bars: list[Trace] = []
+    top = 0.0
+    for method, cell in by_method.items():
+        low, middle, high = np.array([quartiles(final(cell, name)) for name in cell.labels]).T
+        names = [{"exact": "optimised"}.get(name, name) for name in cell.labels]
+        top = max(top, float(high.max()))
+        whiskers = whiskers_of(low, middle, high)
+        bars.append({"type": "bar", "series": _series(method), "x": names, "y": numbers(middle), "error_y": whiskers})
+    lowest = max(0.0, top - 0.5)  # differences are small: half of the scale shows them
+    layout = axes("β", y_format=".0%", y_hover=".1%", y_range=(lowest, min(1.0, top + 0.02)), category=True)
+    return Figure(
+        id="beta",
+        title="Final accuracy: β",
+        caption="Whiskers: the middle half of the seeds.",
+        alt="Bar chart of the final accuracy for each way to choose the power.",
+        views={"all": View(traces=bars, layout=layout | {"barmode": "group"}, columns=("method", "final accuracy"))},
+    )
+
+
+def _bound(cells: Cells) -> Section:
+    return Section(
+        id="bound",
+        title="Theorem 1",
+        intro="The bound, printed and corrected, beside the measured gap, with constants estimated from the run, at "
+        "η = 0.001: a learning rate at which Lemma 1 holds.",
+        figures=bound_figures(cells["bound-0.001"].arrays),
+    )
+
+
+def _system(cells: Cells, scale: Scale) -> Section:
+    """Fig. 1: one aggregation. Dots are devices; those that were ready send, as loud as the line is wide."""
+    arrays, devices = cells["quiet"].arrays, int(scale.base.get("data", {}).get("devices", 100))
+    rounds = arrays["devices/round"]
+    now = rounds == min(SHOWN_ROUND, int(rounds.max()))
+    ready, staleness = (arrays[f"devices/{name}"][now].astype(int) for name in ("device", "staleness"))
+    power = arrays["devices/power"][now] / arrays["devices/power"][now].max()
+    angle = 2 * np.pi * np.arange(devices) / devices
+    radius = 0.72 + 0.28 * ((np.arange(devices) * 0.618) % 1)  # spread, so that dots do not touch
+    x, y = radius * np.cos(angle), radius * np.sin(angle)
+    shades = np.minimum(staleness, STALENESS_SHADES - 1)
+    rays = [
+        _drawn([x[k], 0.13 * x[k]], [y[k], 0.13 * y[k]], "lines", showlegend=False)
+        | {"line": {"color": f"$staleness{shade}", "width": 0.5 + 2 * loud, "dash": "solid"}}
+        for k, shade, loud in zip(ready, shades, power.tolist(), strict=True)
+    ]
+    waiting = np.delete(np.arange(devices), ready)
+    dots = [
+        _drawn(x[waiting], y[waiting], "markers", name="still training")
+        | {"marker": {"symbol": "circle-open", "color": "$muted", "size": 7}}
+    ]
+    for shade in np.unique(shades):
+        mine = ready[shades == shade]
+        records = [
+            [int(k), int(s), float(f"{p:.4g}")] for k, s, p in zip(ready, staleness, power, strict=True) if k in mine
+        ]
+        dots.append(
+            _drawn(x[mine], y[mine], "markers", name=f"sends, staleness {shade}")
+            | {"marker": {"color": f"$staleness{shade}", "size": 9}, "customdata": records}
+            | {
+                "hovertemplate": "device %{customdata[0]}, staleness %{customdata[1]}<extra></extra>",
+                "hoverinfo": "all",
+            }
+        )
+    server = _drawn([0.0], [0.0], "markers+text", showlegend=False) | {
+        "marker": {"symbol": "square", "color": "$text", "size": 34}, "text": ["PS"], "textfont": {"size": 13, "color": "$card"},
+    }  # fmt: skip
+    hidden = {"visible": False, "range": [-1.15, 1.15]}
+    layout: Layout = {"xaxis": hidden, "yaxis": hidden | {"scaleanchor": "x"}, "hovermode": "closest"} | LEGEND
+    view = View(
+        traces=[*rays, *dots, server],
+        layout=layout,
+        record_columns=("device", "staleness", "amplitude beside the loudest"),
+    )
+    figure = Figure(
+        id="system",
+        title=f"One aggregation: {len(ready)} of {devices} devices are ready",
+        caption="The server PS hears y = Σ h_k φ_k w_k + n and makes w^(r+1) = y / Σ b_k p_k of it.",
+        alt="Drawing of the server amid the devices; those that are ready are connected to it.",
+        views={"all": view},
+        height_px=440,
+    )
+    return Section(
+        id="fig1-system",
+        title="Fig. 1: the system",
+        intro="One aggregation of a real run: the ready devices transmit together, as loud as their line is wide; the "
+        "others are still training. Positions are for drawing only.",
+        figures=[figure],
+    )
+
+
+def _drawn(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, mode: str, **more: Any) -> Trace:
+    return {"type": "scatter", "mode": mode, "x": numbers(x, 3), "y": numbers(y, 3), "hoverinfo": "skip", **more}
+
+
+def _workflow(cells: Cells) -> Section:
+    cell = cells["quiet"]
+    names = ("round", "device", "staleness", "start_s", "finish_s", "weight")
+    records = {name: np.asarray(cell.arrays[f"devices/{name}"]) for name in names}
+    records["time_s"] = cell.of("paota", "time_s")[0][records["round"].astype(int)]
+    records["version"] = records["round"] - 1 - records["staleness"]
+    stretch = stretch_of(records, devices=SHOWN_DEVICES, events=SHOWN_ROUNDS)
+    return Section(
+        id="fig2-workflow",
+        title="Fig. 2: the work-flow",
+        intro="The first rounds of the same run. Nobody waits for the slowest.",
+        figures=[timeline_figure({"paota": ("PAOTA", stretch)}, id="workflow")] if stretch else [],
+    )
+
+
+def _series(label: str) -> int:
+    """The method that a label begins with, as its place in the legend."""
+    found = max((name for name in METHOD_LABELS if label.startswith(name)), key=len)
+    return METHOD_LABELS.index(found)
+
+
+def _ends(curves: Mapping[str, Curve]) -> str:
+    return f"At the end: {', '.join(f'{NAMES[m]} {curve.middle[-1]:.3g}' for m, curve in curves.items())}."
