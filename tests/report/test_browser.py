@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from paota.pages import write
 
-from .browser import Browser, find_chromium
+from .browser import Browser
 from .factory import make_result
 
 LONG = "a_very_long_label_without_any_space_that_would_push_the_page_to_the_side_" * 2
@@ -21,15 +20,6 @@ HOSTILE = (
     "<a href='javascript:alert(1)'>%{x}</a>",
     LONG,
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    executable = find_chromium()
-    if executable is None:
-        pytest.skip("no Chromium or Chrome on this machine: the report cannot be opened in a browser")
-    with Browser(executable) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

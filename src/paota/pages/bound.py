@@ -48,7 +48,8 @@ def bound_figures(columns: Mapping[str, Any]) -> list[Figure]:
             alt="the measured gap and both forms of the bound of Theorem 1 against rounds.",
         )
     ]
-    means = {form: [float(np.nanmean(columns[f"{form}_{term}"])) for term in TERMS] for form in FORMS}
+    # Row r holds the G that led to model r, so row 0 has none.
+    means = {form: [float(np.mean(columns[f"{form}_{term}"][1:])) for term in TERMS] for form in FORMS}
     if np.isfinite(means["corrected"]).all():
         figures.append(_terms(means))
     return figures
