@@ -126,7 +126,7 @@ def everything(text: str) -> Page:
         tables=tables,
         notes=[Note(title=text, items=[text], remark=text)],
         figures=[figure],
-        settings=[SettingsFile(name=text, intro=text, toml=text, command=text, facts={text: text})],
+        settings=[SettingsFile(name=text, toml=text, command=text, facts={text: text})],
         download=text,
     )
     return Page(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .export import available, export
-from .figure import Figure, Layout, Trace, View, axes, line_chart, log_ticks, numbers
+from .figure import OWN_LEGEND, Figure, Layout, Trace, View, axes, line_chart, log_ticks, numbers, scatter
 from .page import Section
 
 TERMS = {
@@ -20,7 +20,6 @@ TERMS = {
     "e": "(e) channel noise",
 }
 FORMS = {"printed": "dash", "corrected": "solid"}
-LEGEND = {"showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
 
 
 def bound_figures(columns: Mapping[str, Any]) -> list[Figure]:
@@ -37,8 +36,9 @@ def bound_figures(columns: Mapping[str, Any]) -> list[Figure]:
         values = np.asarray(columns[column], dtype=float)
         if np.isfinite(values).all():
             seen += values[values > 0].tolist()
-            shared = {"type": "scatter", "mode": "lines", "name": name, "x": numbers(columns["round"])}
-            lines.append(shared | {"y": numbers(values, positive=True), "line": {"color": colour, "dash": dash}})
+            positive = np.where(values > 0, values, np.nan)
+            look = {"color": colour, "dash": dash}
+            lines.append(scatter("lines", columns["round"], positive, name=name, line=look, hoverinfo="all"))
     figures = [
         line_chart(
             {"all": (lines, _log(axes("round", log=True, y_hover=".3g"), seen))},
@@ -64,13 +64,7 @@ def draw(columns: Mapping[str, Any], folder: Path) -> None:
 
 def _terms(means: Mapping[str, list[float]]) -> Figure:
     bars: list[Trace] = [
-        {
-            "type": "bar",
-            "name": form,
-            "x": list(TERMS.values()),
-            "y": numbers(means[form], positive=True),
-            "marker": {"color": colour},
-        }
+        {"type": "bar", "name": form, "x": [*TERMS.values()], "y": numbers(means[form]), "marker": {"color": colour}}
         for form, colour in (("printed", "$rule"), ("corrected", "$accent"))
     ]
     seen = [value for values in means.values() for value in values if 0 < value < np.inf]
@@ -86,4 +80,4 @@ def _terms(means: Mapping[str, list[float]]) -> Figure:
 
 def _log(layout: Layout, seen: list[float]) -> Layout:
     layout["yaxis"] |= log_ticks(min(seen), max(seen)) if seen else {}
-    return layout | LEGEND
+    return layout | OWN_LEGEND

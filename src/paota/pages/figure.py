@@ -25,6 +25,8 @@ MARKED_POINTS = 12
 # Factors of the ticks within a decade, from the densest to the thinnest.
 LADDERS = ((1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
 MOST_TICKS = 6
+# A figure's own legend, for traces that are no series of the page.
+OWN_LEGEND = {"showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +116,11 @@ def numbers(values: Iterable[float] | np.ndarray, digits: int = 5, *, positive: 
     return plain
 
 
+def scatter(mode: str, x: Iterable[float] | np.ndarray, y: Iterable[float] | np.ndarray, **more: Any) -> Trace:
+    """Points, lines or texts that belong to no series: `more` says their name and look, and they stay silent."""
+    return {"type": "scatter", "mode": mode, "x": numbers(x), "y": numbers(y), "hoverinfo": "skip"} | more
+
+
 def line(series: int, curve: Curve, *, positive: bool = False) -> Trace:
     """The curve of one series; `positive` leaves out what a logarithmic axis cannot show."""
     trace: Trace = {
@@ -192,20 +199,10 @@ def level(at: float, text: str = "", *, log: bool = False, vertical: bool = Fals
     line = {"type": "line", f"{along}ref": "paper", f"{along}0": 0, f"{along}1": 1, f"{across}0": at, f"{across}1": at}
     layout: Layout = {"shapes": [line | {"layer": "between", "line": {"color": "$rule", "width": 1, "dash": dash}}]}
     if text:
-        layout["annotations"] = [
-            {
-                "xref": "paper",
-                "x": 1,
-                "xanchor": "right",
-                "yanchor": "bottom",
-                # On a logarithmic axis Plotly places lines by the value, but texts by its exponent.
-                "y": math.log10(at) if log else at,
-                "text": text,
-                "showarrow": False,
-                "bgcolor": "$card",
-                "font": {"size": 11, "color": "$muted"},
-            }
-        ]
+        place = {"xref": "paper", "x": 1, "xanchor": "right", "yanchor": "bottom", "showarrow": False}
+        # On a logarithmic axis Plotly places lines by the value, but texts by its exponent.
+        words = {"y": math.log10(at) if log else at, "text": text}
+        layout["annotations"] = [place | words | {"bgcolor": "$card", "font": {"size": 11, "color": "$muted"}}]
     return layout
 
 

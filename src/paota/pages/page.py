@@ -74,10 +74,9 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsFile:
-    """An experiment file to look at and to save, the command that runs it, and facts about where it ran."""
+    """An experiment file to look at and to save, the command that runs it again, and facts about where it ran."""
 
     name: str
-    intro: str
     toml: str
     command: str = ""
     facts: Mapping[str, str] | None = None

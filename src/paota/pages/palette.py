@@ -24,47 +24,24 @@ STALENESS_TEXT = {
 }
 # The page itself: CSS variables of the same names, and the `$` colours of the figures. `deep` is the deepest shade of a
 # heat map: text must still be readable on it.
-CHROME = {
-    "light": {
-        "page": "#f6f7f9",
-        "card": "#ffffff",
-        "text": "#1a1f27",
-        "muted": "#5a6472",
-        "line": "#dfe3e8",
-        "rule": "#b3bac4",
-        "grid": "#e8ebef",
-        "faded": "#dde3ea",
-        "accent": "#00609a",
-        "deep": "#7da5c8",
-        "good": "#1c6b3a",
-        "middling": "#80580a",
-        "alert": "#a8321b",
-    },
-    "dark": {
-        "page": "#0f1115",
-        "card": "#171a20",
-        "text": "#e6e9ee",
-        "muted": "#a0a9b6",
-        "line": "#2a2f38",
-        "rule": "#4b5462",
-        "grid": "#252a33",
-        "faded": "#2a313c",
-        "accent": "#7cc0f2",
-        "deep": "#415d74",
-        "good": "#6fd19a",
-        "middling": "#e3b94a",
-        "alert": "#ff9a80",
-    },
+_CHROME = {  # light, dark
+    "page": ("#f6f7f9", "#0f1115"),
+    "card": ("#ffffff", "#171a20"),
+    "text": ("#1a1f27", "#e6e9ee"),
+    "muted": ("#5a6472", "#a0a9b6"),
+    "line": ("#dfe3e8", "#2a2f38"),
+    "rule": ("#b3bac4", "#4b5462"),
+    "grid": ("#e8ebef", "#252a33"),
+    "faded": ("#dde3ea", "#2a313c"),
+    "accent": ("#00609a", "#7cc0f2"),
+    "deep": ("#7da5c8", "#415d74"),
+    "good": ("#1c6b3a", "#6fd19a"),
+    "middling": ("#80580a", "#e3b94a"),
+    "alert": ("#a8321b", "#ff9a80"),
 }
+CHROME = {theme: {name: pair[i] for name, pair in _CHROME.items()} for i, theme in enumerate(("light", "dark"))}
 # Plotly's names of the dashes, and the same as lengths of strokes and gaps in pixels.
-DASHES = {
-    "solid": "",
-    "dash": "7 4",
-    "dot": "2 3",
-    "dashdot": "7 3 2 3",
-    "longdash": "11 4",
-    "longdashdot": "11 3 2 3",
-}
+DASHES = {"solid": "", "dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3", "longdash": "11 4", "longdashdot": "11 3 2 3"}
 
 # More lines than this cannot be told apart by eye.
 MOST_SERIES = len(SERIES["light"]) * len(DASHES)
@@ -85,16 +62,14 @@ def style_of(series: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
 
 
 def payload() -> dict[str, Any]:
-    """The colours of both themes, as the script reads them."""
-    return {
-        theme: {
-            "series": SERIES[theme],
-            "staleness": STALENESS[theme],
-            "staleness-text": STALENESS_TEXT[theme],
-            "chrome": CHROME[theme],
-        }
-        for theme in CHROME
+    """The colours of both themes, as the script reads them: lists by name, and those of the page."""
+    lists: dict[str, Any] = {
+        "series": SERIES,
+        "staleness": STALENESS,
+        "staleness-text": STALENESS_TEXT,
+        "chrome": CHROME,
     }
+    return {theme: {name: colours[theme] for name, colours in lists.items()} for theme in CHROME}
 
 
 def theme_css() -> str:

@@ -48,12 +48,7 @@ def build(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> Page
         warnings=failed,
         legend=_styles(sweep) if by_line else (),
         sections=[
-            Section(
-                id="map",
-                title=_capital(sweep.best_by.title),
-                intro=_how_to_read(sweep, by_line=by_line),
-                figures=figures,
-            ),
+            Section(id="map", title=_capital(sweep.best_by.title), intro=_how_to_read(sweep), figures=figures),
             Section(
                 id="points",
                 title="All points",
@@ -66,14 +61,8 @@ def build(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> Page
             Section(
                 id="settings",
                 title="Settings",
-                intro="Every value that the points share, defaults included.",
-                settings=[
-                    SettingsFile(
-                        name=sweep.name,
-                        intro="What all points share; the axes replace their own settings.",
-                        toml=to_toml(experiment.to_dict()),
-                    )
-                ],
+                intro="What all points share, defaults included; the axes replace their own settings.",
+                settings=[SettingsFile(name=sweep.name, toml=to_toml(experiment.to_dict()))],
             ),
         ],
     )
@@ -84,10 +73,10 @@ def _styles(sweep: Sweep) -> list[Style]:
     return [Style(name=label, colour=c, dash=d) for label, (c, d) in zip(sweep.labels, styles, strict=True)]
 
 
-def _how_to_read(sweep: Sweep, *, by_line: bool) -> str:
+def _how_to_read(sweep: Sweep) -> str:
     better = "Smaller is better" if sweep.best_by.kind.smaller_is_better else "Larger is better"
     middle = f"medians of {sweep.seeds} seeds" if sweep.seeds > 1 else "one seed, so there is no spread to show"
-    if by_line:
+    if len(sweep.axes) == 1:
         band = "Bands are the middle half of the seeds; t" if sweep.seeds > 1 else "T"
         return f"{better}; {middle}. {band}he large dot is the best point of each line."
     return f"{better}; {middle}. Deeper is better, and ★ marks the best point of each label."
@@ -165,19 +154,9 @@ def _heat_map(sweep: Sweep, grid: Sequence[Sequence[Row | None]], best: Row | No
     x, y = [show(value) for value in across.values], [show(value) for value in down.values]
     values = [[math.nan if row is None else sign * row.scores[metric.text].median for row in line] for line in grid]
     places = [(at_y, at_x, row) for at_y, line in zip(y, grid, strict=True) for at_x, row in zip(x, line, strict=True)]
-    shades: Trace = {
-        "type": "heatmap",
-        "x": x,
-        "y": y,
-        "z": [numbers(line) for line in values],
-        "zmin": min(sign * value for value in finite),
-        "zmax": max(sign * value for value in finite) + 1e-12,
-        "colorscale": [[0, "$card"], [1, "$deep"]],
-        "showscale": False,
-        "xgap": 2,
-        "ygap": 2,
-        "hoverinfo": "skip",
-    }
+    scale = {"zmin": min(sign * value for value in finite), "zmax": max(sign * value for value in finite) + 1e-12}
+    look = {"colorscale": [[0, "$card"], [1, "$deep"]], "showscale": False, "xgap": 2, "ygap": 2, "hoverinfo": "skip"}
+    shades = {"type": "heatmap", "x": x, "y": y, "z": [numbers(line) for line in values]} | scale | look
     written: Trace = {
         "type": "scatter",
         "mode": "text",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .curves import Rows, column
-from .figure import Figure, Trace, View, level, numbers, together
+from .figure import OWN_LEGEND, Figure, Layout, Trace, View, level, numbers, scatter, together
 
 MOST_DEVICES = 20
 EVENTS = 12
@@ -94,27 +94,20 @@ def _view(stretch: Stretch) -> View:
     if (~inside).any():
         traces.append(_training(rows, place, ~inside, stretch.end_s, None, "sent later"))
     traces.append(_sending(rows, place, inside))
+    devices = {
+        "tickvals": list(range(len(stretch.devices))),
+        "ticktext": [f"{device:.0f}" for device in stretch.devices],
+    }
+    bare = {"showgrid": False, "zeroline": False}
+    layout: Layout = {
+        "xaxis": bare | {"title": {"text": "simulated seconds"}, "range": [0, stretch.end_s * 1.015]},
+        "yaxis": bare | devices | {"title": {"text": "device"}, "range": [len(stretch.devices) - 0.4, -0.6]},
+    }
+    aggregations = [level(float(at), vertical=True, dash="dash") for at in stretch.times_s]
+    bars = {"barmode": "overlay", "bargap": 0.25, "hovermode": "closest"}
     return View(
         traces=traces,
-        layout={
-            "xaxis": {"title": {"text": "simulated seconds"}, "range": [0, stretch.end_s * 1.015], "showgrid": False},
-            "yaxis": {
-                "tickvals": list(range(len(stretch.devices))),
-                "ticktext": [f"{device:.0f}" for device in stretch.devices],
-                "range": [len(stretch.devices) - 0.4, -0.6],
-                "title": {"text": "device"},
-                "showgrid": False,
-                "zeroline": False,
-            },
-            "barmode": "overlay",
-            "bargap": 0.25,
-            "hovermode": "closest",
-            "showlegend": True,
-            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-            **together(
-                {}, *(level(at, vertical=True, dash="dash") for at in numbers(stretch.times_s) if at is not None)
-            ),
-        },
+        layout=together(layout | bars | OWN_LEGEND, *aggregations),
         record_columns=("device", "start_s", "finish_s", "version", "sent_s", "staleness", "weight"),
     )
 
@@ -154,32 +147,15 @@ def _details(rows: Rows, chosen: np.ndarray) -> list[list[float | None]]:
 
 def _waiting(rows: Rows, place: np.ndarray, end_s: float) -> Trace:
     """One broken line: finish to sending, then a gap."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for finish_s, sent_s, row in zip(rows["finish_s"], rows["time_s"], place, strict=True):
-        if finish_s < min(sent_s, end_s):
-            x += [*numbers([finish_s, min(sent_s, end_s)]), None]
-            y += [int(row), int(row), None]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "waits",
-        "x": x,
-        "y": y,
-        "connectgaps": False,
-        "line": {"color": "$muted", "width": 1.5, "dash": "dot"},
-        "hoverinfo": "skip",
-    }
+    until_s = np.minimum(rows["time_s"], end_s)
+    waits = rows["finish_s"] < until_s
+    gap = np.full(waits.sum(), np.nan)
+    x = np.stack([rows["finish_s"][waits], until_s[waits], gap], axis=1).ravel()
+    y = np.stack([place[waits], place[waits], gap], axis=1).ravel()
+    look = {"color": "$muted", "width": 1.5, "dash": "dot"}
+    return scatter("lines", x, y, name="waits", connectgaps=False, line=look)
 
 
 def _sending(rows: Rows, place: np.ndarray, inside: np.ndarray) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "sends",
-        "x": numbers(rows["time_s"][inside]),
-        "y": numbers(place[inside]),
-        "cliponaxis": False,
-        "marker": {"symbol": "triangle-up", "size": 9, "color": "$text", "line": {"color": "$page", "width": 1}},
-        "hoverinfo": "skip",
-    }
+    look = {"symbol": "triangle-up", "size": 9, "color": "$text", "line": {"color": "$page", "width": 1}}
+    return scatter("markers", rows["time_s"][inside], place[inside], name="sends", cliponaxis=False, marker=look)

@@ -102,7 +102,6 @@ def _settings(run: Run) -> SettingsFile:
     seeds = f" --seeds {len(run.seeds)}" if len(run.seeds) > 1 and "seeds" not in run.settings else ""
     return SettingsFile(
         name=run.name,
-        intro="To run it again, save the settings as experiment.toml and type",
         command=f"paota run experiment.toml{seeds}",
         toml=to_toml(run.settings),
         facts=_flat(run.info),

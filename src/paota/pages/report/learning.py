@@ -189,15 +189,9 @@ def _bars(entry: Entry, targets: Sequence[float], key: str) -> list[Trace]:
     )
     shared = {"series": entry.index, "offsetgroup": entry.index, "x": [target_percent(target) for target in targets]}
     bars = {"type": "bar", "y": numbers(middle), "error_y": whiskers(low, middle, high)}
-    written = {
-        "type": "scatter",
-        "mode": "text",
-        "y": numbers(np.nan_to_num(np.fmax(middle, high))),
-        "text": ["✕" if np.isnan(value) else quantity(value) for value in middle],
-        "textposition": "top center",
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-    }
+    texts = ["✕" if np.isnan(value) else quantity(value) for value in middle]
+    above = {"y": numbers(np.nan_to_num(np.fmax(middle, high))), "textposition": "top center", "cliponaxis": False}
+    written = {"type": "scatter", "mode": "text", "text": texts, "hoverinfo": "skip"} | above
     return [shared | bars, shared | written]
 
 

@@ -13,40 +13,40 @@ from .study import Study
 
 QUANTITIES = (
     Quantity(
-        column="power_sum",
-        title="Amplitude sum S",
-        caption="Sum of the amplitude gains of all that send. The server divides the received signal, noise included, "
+        "power_sum",
+        "Amplitude sum S",
+        "Sum of the amplitude gains of all that send. The server divides the received signal, noise included, "
         "by S: the larger, the quieter.",
     ),
     Quantity(
-        column="weight_square_sum",
-        title="Sum of squared weights",
-        caption="Sum of alpha squared. It is 1/n when n devices weigh the same, and 1 when one of them decides alone.",
+        "weight_square_sum",
+        "Sum of squared weights",
+        "Sum of alpha squared. It is 1/n when n devices weigh the same, and 1 when one of them decides alone.",
     ),
     Quantity(
-        column="noise_std",
-        title="Noise on each weight",
-        caption="Standard deviation of the noise that one model weight receives, after the division by S.",
+        "noise_std",
+        "Noise on each weight",
+        "Standard deviation of the noise that one model weight receives, after the division by S.",
         log=True,
     ),
     Quantity(
-        column="transmit_w_mean",
-        title="Mean transmit power (W)",
-        caption="|phi w|^2 of a sending device, which the paper limits by P_max, averaged over the devices of each round.",
-        log=True,
-        beside_power_limit=True,
-    ),
-    Quantity(
-        column="transmit_w_max",
-        title="Largest transmit power (W)",
-        caption="The same for the loudest device of each round; above the line it breaks the power limit.",
+        "transmit_w_mean",
+        "Mean transmit power (W)",
+        "|phi w|^2 of a sending device, which the paper limits by P_max, averaged over the devices of each round.",
         log=True,
         beside_power_limit=True,
     ),
     Quantity(
-        column="over_budget",
-        title="Devices over the power limit",
-        caption="Share of the sending devices whose radiated power exceeds the limit P_max.",
+        "transmit_w_max",
+        "Largest transmit power (W)",
+        "The same for the loudest device of each round; above the line it breaks the power limit.",
+        log=True,
+        beside_power_limit=True,
+    ),
+    Quantity(
+        "over_budget",
+        "Devices over the power limit",
+        "Share of the sending devices whose radiated power exceeds the limit P_max.",
         share=True,
     ),
 )

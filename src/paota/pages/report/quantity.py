@@ -10,7 +10,7 @@ from ..words import quantity
 from .study import Study
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Quantity:
     """A column, how it is called and explained; whether it is a share, spans decades, or has P_max as its limit."""
 

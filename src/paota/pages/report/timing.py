@@ -19,31 +19,26 @@ MOST_BINS = 12
 
 QUANTITIES = (
     Quantity(
-        column="ready",
-        title="Ready devices",
-        caption="Devices whose contribution the server received in that round. A periodic method starts with everybody "
+        "ready",
+        "Ready devices",
+        "Devices whose contribution the server received in that round. A periodic method starts with everybody "
         "in step and settles after a few rounds.",
     ),
     Quantity(
-        column="staleness_mean",
-        title="Mean staleness (rounds)",
-        caption="How many rounds old the model was from which the contributions started, averaged over each round.",
+        "staleness_mean",
+        "Mean staleness (rounds)",
+        "How many rounds old the model was from which the contributions started, averaged over each round.",
+    ),
+    Quantity("staleness_max", "Largest staleness (rounds)", "The oldest contribution of each round."),
+    Quantity(
+        "lost",
+        "Lost updates",
+        "Contributions that faults took away, or that were held back because they were too stale.",
     ),
     Quantity(
-        column="staleness_max",
-        title="Largest staleness (rounds)",
-        caption="The oldest contribution of each round.",
-    ),
-    Quantity(
-        column="lost",
-        title="Lost updates",
-        caption="Contributions that faults took away, or that were held back because they were too stale.",
-    ),
-    Quantity(
-        column="silent",
-        title="Silent devices",
-        caption="Devices that were ready but did not transmit: a guard held their update back, or their channel was too "
-        "weak.",
+        "silent",
+        "Silent devices",
+        "Devices that were ready but did not transmit: a guard held their update back, or their channel was too weak.",
     ),
 )
 

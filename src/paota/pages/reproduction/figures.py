@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,16 @@ from ...reproduce.catalogue import Scale
 from ...reproduce.evidence import Curves, Evidence
 from ...reproduce.gather import METHOD_LABELS, Cells, final, seconds_to, values_of
 from ...reproduce.statistics import Floats, quartiles
-from ..bound import LEGEND, bound_figures
+from ..bound import bound_figures
 from ..curves import Curve
 from ..export import available, export
-from ..figure import Figure, Layout, Style, Trace, View, axes, level, line, line_chart, log_ticks, numbers, together
-from ..figure import whiskers as whiskers_of
+from ..figure import Figure, Style, Trace, View, axes, level, line, line_chart, log_ticks, numbers, together, whiskers
 from ..page import Section
-from ..timeline import STALENESS_SHADES, stretch_of, timeline_figure
+from .pictures import system, workflow
 
 NAMES = {"paota": "PAOTA", "paota-update": "PAOTA (update)", "local-sgd": "Local SGD", "cotaf": "COTAF"}
 LOOKS = {"paota": (0, "solid"), "paota-update": (2, "dashdot"), "local-sgd": (6, "dash"), "cotaf": (1, "dot")}
 STYLES = [Style(name=NAMES[name], colour=LOOKS[name][0], dash=LOOKS[name][1]) for name in METHOD_LABELS]
-SHOWN_DEVICES, SHOWN_ROUNDS = 10, 5  # of the work-flow
-SHOWN_ROUND = 4  # of the system
 GRID_POINTS = 200
 
 
@@ -37,11 +34,15 @@ def draw_all(cells: Cells, evidence: Evidence, scale: Scale, folder: Path) -> li
         sections += [_ablations(cells), _learning_rate(cells)]
     if any(name.startswith("bound-") for name in cells):
         sections.append(_bound(cells))
-    sections += [_system(cells, scale), _workflow(cells)]
+    sections += [system(cells["quiet"], _devices(scale)), workflow(cells["quiet"])]
     if available():
         for section in sections:
             export(section, STYLES, folder)
     return sections
+
+
+def _devices(scale: Scale) -> int:
+    return int(scale.base.get("data", {}).get("devices", 100))
 
 
 def _gap(evidence: Evidence) -> Section:
@@ -209,7 +210,7 @@ def _swept(
     for method, (values, triples) in swept.items():
         low, middle, high = np.where(np.isfinite(triples), triples, np.nan).T
         curve = line(_series(method), Curve(x=np.array(values), middle=middle))
-        traces.append(curve | {"mode": "lines+markers", "error_y": whiskers_of(low, middle, high)})
+        traces.append(curve | {"mode": "lines+markers", "error_y": whiskers(low, middle, high)})
     layout = axes(x_title, x_log=x_log, y_format=".0%" if share else ",", y_hover=".1%" if share else ",.4~g")
     values = sorted({value for values, _ in swept.values() for value in values})
     layout["xaxis"] |= {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
@@ -233,8 +234,8 @@ def _power_methods(by_method: Mapping[str, Any]) -> Figure:
         low, middle, high = np.array([quartiles(final(cell, name)) for name in cell.labels]).T
         names = [{"exact": "optimised"}.get(name, name) for name in cell.labels]
         top = max(top, float(high.max()))
-        whiskers = whiskers_of(low, middle, high)
-        bars.append({"type": "bar", "series": _series(method), "x": names, "y": numbers(middle), "error_y": whiskers})
+        spread = whiskers(low, middle, high)
+        bars.append({"type": "bar", "series": _series(method), "x": names, "y": numbers(middle), "error_y": spread})
     lowest = max(0.0, top - 0.5)  # differences are small: half of the scale shows them
     layout = axes("β", y_format=".0%", y_hover=".1%", y_range=(lowest, min(1.0, top + 0.02)), category=True)
     return Figure(
@@ -253,86 +254,6 @@ def _bound(cells: Cells) -> Section:
         intro="The bound, printed and corrected, beside the measured gap, with constants estimated from the run, at "
         "η = 0.001: a learning rate at which Lemma 1 holds.",
         figures=bound_figures(cells["bound-0.001"].arrays),
-    )
-
-
-def _system(cells: Cells, scale: Scale) -> Section:
-    """Fig. 1: one aggregation. Dots are devices; those that were ready send, as loud as the line is wide."""
-    arrays, devices = cells["quiet"].arrays, int(scale.base.get("data", {}).get("devices", 100))
-    rounds = arrays["devices/round"]
-    now = rounds == min(SHOWN_ROUND, int(rounds.max()))
-    ready, staleness = (arrays[f"devices/{name}"][now].astype(int) for name in ("device", "staleness"))
-    power = arrays["devices/power"][now] / arrays["devices/power"][now].max()
-    angle = 2 * np.pi * np.arange(devices) / devices
-    radius = 0.72 + 0.28 * ((np.arange(devices) * 0.618) % 1)  # spread, so that dots do not touch
-    x, y = radius * np.cos(angle), radius * np.sin(angle)
-    shades = np.minimum(staleness, STALENESS_SHADES - 1)
-    rays = [
-        _drawn([x[k], 0.13 * x[k]], [y[k], 0.13 * y[k]], "lines", showlegend=False)
-        | {"line": {"color": f"$staleness{shade}", "width": 0.5 + 2 * loud, "dash": "solid"}}
-        for k, shade, loud in zip(ready, shades, power.tolist(), strict=True)
-    ]
-    waiting = np.delete(np.arange(devices), ready)
-    dots = [
-        _drawn(x[waiting], y[waiting], "markers", name="still training")
-        | {"marker": {"symbol": "circle-open", "color": "$muted", "size": 7}}
-    ]
-    for shade in np.unique(shades):
-        mine = ready[shades == shade]
-        records = [
-            [int(k), int(s), float(f"{p:.4g}")] for k, s, p in zip(ready, staleness, power, strict=True) if k in mine
-        ]
-        dots.append(
-            _drawn(x[mine], y[mine], "markers", name=f"sends, staleness {shade}")
-            | {"marker": {"color": f"$staleness{shade}", "size": 9}, "customdata": records}
-            | {
-                "hovertemplate": "device %{customdata[0]}, staleness %{customdata[1]}<extra></extra>",
-                "hoverinfo": "all",
-            }
-        )
-    server = _drawn([0.0], [0.0], "markers+text", showlegend=False) | {
-        "marker": {"symbol": "square", "color": "$text", "size": 34}, "text": ["PS"], "textfont": {"size": 13, "color": "$card"},
-    }  # fmt: skip
-    hidden = {"visible": False, "range": [-1.15, 1.15]}
-    layout: Layout = {"xaxis": hidden, "yaxis": hidden | {"scaleanchor": "x"}, "hovermode": "closest"} | LEGEND
-    view = View(
-        traces=[*rays, *dots, server],
-        layout=layout,
-        record_columns=("device", "staleness", "amplitude beside the loudest"),
-    )
-    figure = Figure(
-        id="system",
-        title=f"One aggregation: {len(ready)} of {devices} devices are ready",
-        caption="The server PS hears y = Σ h_k φ_k w_k + n and makes w^(r+1) = y / Σ b_k p_k of it.",
-        alt="Drawing of the server amid the devices; those that are ready are connected to it.",
-        views={"all": view},
-        height_px=440,
-    )
-    return Section(
-        id="fig1-system",
-        title="Fig. 1: the system",
-        intro="One aggregation of a real run: the ready devices transmit together, as loud as their line is wide; the "
-        "others are still training. Positions are for drawing only.",
-        figures=[figure],
-    )
-
-
-def _drawn(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, mode: str, **more: Any) -> Trace:
-    return {"type": "scatter", "mode": mode, "x": numbers(x, 3), "y": numbers(y, 3), "hoverinfo": "skip", **more}
-
-
-def _workflow(cells: Cells) -> Section:
-    cell = cells["quiet"]
-    names = ("round", "device", "staleness", "start_s", "finish_s", "weight")
-    records = {name: np.asarray(cell.arrays[f"devices/{name}"]) for name in names}
-    records["time_s"] = cell.of("paota", "time_s")[0][records["round"].astype(int)]
-    records["version"] = records["round"] - 1 - records["staleness"]
-    stretch = stretch_of(records, devices=SHOWN_DEVICES, events=SHOWN_ROUNDS)
-    return Section(
-        id="fig2-workflow",
-        title="Fig. 2: the work-flow",
-        intro="The first rounds of the same run. Nobody waits for the slowest.",
-        figures=[timeline_figure({"paota": ("PAOTA", stretch)}, id="workflow")] if stretch else [],
     )
 
 
