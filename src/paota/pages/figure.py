@@ -86,22 +86,15 @@ class Figure:
 
 
 def line_chart(
-    views: Mapping[str, tuple[Sequence[Trace], Layout]], *, id: str, title: str, caption: str, alt: str, **more: Any
+    views: Mapping[str, tuple[Sequence[Trace], Layout]], *, title: str, alt: str, y_name: str = "", **more: Any
 ) -> Figure:
-    """A figure of lines. `views`: traces and layout of each; the table names x by its axis and y by the title."""
-    return Figure(
-        id=id,
-        title=title,
-        caption=caption,
-        alt=f"Line chart of {alt}",
-        views={
-            key: View(
-                traces=list(traces), layout=layout, columns=(layout["xaxis"]["title"]["text"], title.lower())
-            )
-            for key, (traces, layout) in views.items()
-        },
-        **more,
-    )  # fmt: skip
+    """A figure of lines: the traces and the layout of each view. Its table names x by its axis and y by the title."""
+    named = y_name or title[:1].lower() + title[1:]
+    drawn = {
+        key: View(traces=list(traces), layout=layout, columns=(layout["xaxis"]["title"]["text"], named))
+        for key, (traces, layout) in views.items()
+    }
+    return Figure(title=title, alt=f"Line chart of {alt}", views=drawn, **more)
 
 
 def numbers(values: Iterable[float] | np.ndarray, digits: int = 5, *, positive: bool = False) -> list[float | None]:

@@ -15,7 +15,6 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from . import palette
@@ -163,8 +162,10 @@ def asset(name: str) -> str:
     return resources.files("paota.pages").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def environment() -> Environment:
+def environment() -> Any:
     """Jinja as all pages use it: everything is escaped, control characters are shown, an unknown name is an error."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # costs as much as the rest of the import
+
     return Environment(
         autoescape=True,
         loader=FunctionLoader(asset),

@@ -77,11 +77,9 @@
     return trace;
   }
 
-  function dressed(trace) {
-    return coated({ ...trace, ...Object.fromEntries(["x", "y", "text"].filter((key) => Array.isArray(trace[key])).map((key) => [key, plainAll(trace[key])])) });
-  }
-
-  function coated(trace) {
+  function dressed(given) {
+    const texts = ["x", "y", "text"].filter((key) => Array.isArray(given[key])).map((key) => [key, plainAll(given[key])]);
+    const trace = { ...given, ...Object.fromEntries(texts) };
     if (trace.series === undefined) return [narrow.matches ? smaller(coloured(trace)) : coloured(trace)];
     const series = payload.series[trace.series];
     if (state.hidden.has(trace.series)) return [];

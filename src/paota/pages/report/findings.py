@@ -18,7 +18,7 @@ def what_ran(study: Study) -> Markup:
     seeds = {len(run.seeds) for run in study.runs}
     devices = {run.devices for run in study.runs}
     rounds = {int(column(entry.metrics, "round").max()) for entry in study.entries}
-    datasets = {_setting(run.settings, "data", "dataset") for run in study.runs}
+    datasets = {run.dataset for run in study.runs}
     parts = [counted(len(study.runs), "run")] if study.several else []
     parts.append(counted(len({entry.label for entry in study.entries}), "algorithm"))
     parts.append(_span(seeds, "seed"))
@@ -138,8 +138,3 @@ def _median_note(study: Study) -> str:
 def _span(counts: set[int], noun: str) -> str:
     low, high = min(counts), max(counts)
     return counted(low, noun) if low == high else f"{low:,} to {high:,} {noun}s"
-
-
-def _setting(settings: Mapping[str, Any], section: str, key: str) -> Any:
-    found = settings.get(section)
-    return found.get(key) if isinstance(found, Mapping) else None

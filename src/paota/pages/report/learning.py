@@ -98,6 +98,7 @@ def spending_section(study: Study, points: int) -> Section | None:
                     {"all": (_lines(curves), axes(f"{title} so far, {unit}", y_format=".0%", y_hover=".2%"))},
                     id=f"spent-{title}",
                     title=f"Test accuracy against {title} ({unit})",
+                    y_name="test accuracy",
                     caption=f"What the accuracy cost: the {title} of all rounds so far, in {unit}.",
                     alt=f"test accuracy against cumulated {title} in {unit}. {_ends(curves)}",
                 )
@@ -125,6 +126,7 @@ def side_by_side_section(study: Study, staleness: Sequence[Figure], points: int)
                     },
                     id=f"run-{position}",
                     title=f"{run.name}: test accuracy",
+                    y_name="test accuracy",
                     caption="All runs are drawn on the same scale.",
                     alt=f"test accuracy in the run {run.name}.",
                     group="axis",

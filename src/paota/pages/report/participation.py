@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def participation_section(study: Study, points: int) -> Section:
             title="How often each device takes part",
             caption="Share of all aggregations in which a device took part, from the busiest device to the idlest "
             "(mean over the seeds at each rank).",
-            y_format=".0%",
+            share=True,
         ),
         _ranked(
             study,
@@ -35,8 +36,7 @@ def participation_section(study: Study, points: int) -> Section:
             title="Total weight of each device",
             caption="Sum of a device's weights over the run, from the most to the least influential; 1 is an equal "
             "share.",
-            y_format="",
-            reference=1.0,
+            share=False,
         ),
         _by_staleness(
             study,
@@ -68,16 +68,9 @@ def participation_section(study: Study, points: int) -> Section:
 
 
 def _ranked(
-    study: Study,
-    points: int,
-    measure: Callable[[Entry, int], np.ndarray | None],
-    *,
-    id: str,
-    title: str,
-    caption: str,
-    y_format: str,
-    reference: float | None = None,
+    study: Study, points: int, measure: Callable[[Entry, int], np.ndarray | None], *, share: bool, **words: Any
 ) -> Figure | None:
+    """A measure of each device [K], sorted downwards: a `share` of the aggregations, or a weight beside an equal share."""
     traces, ends = [], []
     for entry in study.drawn:
         ranked = measure(entry, study.runs[entry.run].devices or 0) if len(column(entry.devices, "device")) else None
@@ -85,15 +78,16 @@ def _ranked(
             continue
         curve = Curve(x=np.arange(1, len(ranked) + 1, dtype=float), middle=ranked)
         traces.append(line(entry.index, thinned(curve, points)))
-        shown = [percent(value) if y_format else f"{value:.3g}" for value in (ranked[0], ranked[-1])]
+        shown = [percent(value) if share else f"{value:.3g}" for value in (ranked[0], ranked[-1])]
         ends.append(f"{entry.name} from {shown[0]} to {shown[1]}")
     if not traces:
         return None
-    layout = axes("device, by rank", y_format=y_format, y_hover=".1%" if y_format else ".3~f", from_zero=True)
-    if reference is not None:
-        layout = together(layout, level(reference, "equal share"))
-    alt = f"{title.lower()}, by rank of the devices. {'; '.join(ends)}."
-    return line_chart({"all": (traces, layout)}, id=id, title=title, caption=caption, alt=alt)
+    y_format, y_hover = (".0%", ".1%") if share else ("", ".3~f")
+    layout = axes("device, by rank", y_format=y_format, y_hover=y_hover, from_zero=True)
+    if not share:
+        layout = together(layout, level(1.0, "equal share"))
+    alt = f"{words['title'].lower()}, by rank of the devices. {'; '.join(ends)}."
+    return line_chart({"all": (traces, layout)}, alt=alt, **words)
 
 
 def _times_heard(entry: Entry, devices: int) -> np.ndarray:
@@ -132,15 +126,9 @@ def _relative_weight(entry: Entry) -> np.ndarray:
 
 
 def _by_staleness(
-    study: Study,
-    y_name: str,
-    measure: Callable[[Entry], np.ndarray],
-    *,
-    id: str,
-    title: str,
-    caption: str,
-    reference: float | None = None,
+    study: Study, y_name: str, measure: Callable[[Entry], np.ndarray], *, reference: float | None = None, **words: Any
 ) -> Figure | None:
+    """Boxes of a measure of each contribution, at each staleness."""
     known = [entry for entry in study.drawn if len(column(entry.devices, "staleness"))]
     staleness = {entry.index: column(entry.devices, "staleness") for entry in known}
     largest = max((int(np.nanmax(values)) for values in staleness.values() if np.isfinite(values).any()), default=0)
@@ -155,13 +143,8 @@ def _by_staleness(
     layout = axes("staleness in rounds", y_hover=".3~f", category=True) | boxes
     if reference is not None:
         layout = together(layout, level(reference))
-    return Figure(
-        id=id,
-        title=title,
-        caption=caption,
-        alt=f"Box plot of {y_name} at each staleness.",
-        views={"all": View(traces=traces, layout=layout, columns=("staleness", f"{y_name}, median"))},
-    )
+    view = View(traces=traces, layout=layout, columns=("staleness", f"{y_name}, median"))
+    return Figure(alt=f"Box plot of {y_name} at each staleness.", views={"all": view}, **words)
 
 
 def _boxes(staleness: np.ndarray, values: np.ndarray, bins: list[tuple[int, int]]) -> Trace:

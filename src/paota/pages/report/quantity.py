@@ -31,10 +31,11 @@ def quantity_figure(study: Study, points: int, shown: Quantity, *, height_px: in
         return None
     # A logarithmic axis needs something positive to show (an ideal channel has no noise at all).
     log = shown.log and any((curve.middle > 0).any() for _, curve in curves)
+    small = log or max(float(curve.middle.max()) for _, curve in curves) < 1
     layout = axes(
         "round",
         y_format=".0%" if shown.share else "",
-        y_hover=".1%" if shown.share else ".3g" if log else ".3~f",
+        y_hover=".1%" if shown.share else ".3g" if small else ".3~f",
         log=log,
         y_range=(0, 1.02) if shown.share else None,
         from_zero=not log,

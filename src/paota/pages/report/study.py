@@ -43,6 +43,7 @@ class Run:
     equal_time_s: float | None
     power_limits_w: tuple[float, ...]
     devices: int | None
+    dataset: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +160,7 @@ def _run(name: str, result: ResultLike, summary: Mapping[str, Any]) -> Run:
         equal_time_s=number(summary.get("equal_time_s")),
         power_limits_w=_power_limits_w(settings),
         devices=None if devices is None else int(devices),
+        dataset=_section(settings, "data").get("dataset"),
     )
 
 
