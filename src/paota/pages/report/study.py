@@ -20,15 +20,24 @@ class ResultLike(Protocol):
     """The part of `paota.Result` that the report reads."""
 
     @property
-    def experiment(self) -> Any: ...
+    def experiment(self) -> Any:
+        """The resolved experiment: `name`, and `to_dict()` for the settings."""
+
     @property
-    def info(self) -> Mapping[str, Any]: ...
+    def info(self) -> Mapping[str, Any]:
+        """Versions, machine, and `deployment` if it was one."""
+
     @property
-    def metrics(self) -> Mapping[str, np.ndarray]: ...
+    def metrics(self) -> Mapping[str, np.ndarray]:
+        """One row for each label, seed and round, as in metrics.csv."""
+
     @property
-    def devices(self) -> Mapping[str, np.ndarray]: ...
+    def devices(self) -> Mapping[str, np.ndarray]:
+        """One row for each contribution of a device."""
+
     @property
-    def summary(self) -> Mapping[str, Any]: ...
+    def summary(self) -> Mapping[str, Any]:
+        """As in summary.json."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ GRID_POINTS = 200
 
 def draw_all(cells: Cells, evidence: Evidence, scale: Scale, folder: Path) -> list[Section]:
     """A section for each figure that there are data for; also as PNG and PDF in `folder`, if matplotlib is installed."""
-    sections = [_gap(evidence), _accuracy(evidence)]
+    sections = [gap(evidence), accuracy(evidence)]
     if evidence.noise:
         sections.append(_noise(evidence))
     if {"omega", "beta", "beta-update"} <= set(cells):
@@ -45,7 +45,8 @@ def _devices(scale: Scale) -> int:
     return int(scale.base.get("data", {}).get("devices", 100))
 
 
-def _gap(evidence: Evidence) -> Section:
+def gap(evidence: Evidence) -> Section:
+    """Fig. 3: E[F(w^r)] - F(w*) against rounds, at both noise levels."""
     panels = []
     for setting, name, n0 in ((evidence.quiet, "quiet", -174), (evidence.loud, "loud", -74)):
         sources = {m: setting if m in setting else evidence.quiet for m in METHOD_LABELS}  # Local SGD knows no noise
@@ -71,7 +72,8 @@ def _gap(evidence: Evidence) -> Section:
     )
 
 
-def _accuracy(evidence: Evidence) -> Section:
+def accuracy(evidence: Evidence) -> Section:
+    """Fig. 4: test accuracy against simulated time and against rounds."""
     end_s = float(np.nanmax(evidence.quiet["paota"].time_s))
     by_second = {m: _mean(*_on_grid(evidence.quiet[m], end_s)) for m in METHOD_LABELS}
     by_round = {m: _mean(np.arange(c.accuracy.shape[1]), c.accuracy) for m, c in evidence.quiet.items()}
