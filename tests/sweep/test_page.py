@@ -113,6 +113,16 @@ def test_values_over_decades_stand_on_a_logarithmic_axis(base):
     assert figure["views"]["all"]["layout"]["xaxis"]["type"] == "log"
 
 
+def test_a_map_that_nobody_reaches_and_a_sweep_without_a_point(base):
+    axes = PAGES["two axes"][0]
+    (figure,) = figures(page(base, axes, curves(*[0.2] * 4))).values()
+    assert written(figure) == ["never"] * 4
+    assert figure["views"]["all"]["traces"][0]["z"] == [[None, None], [None, None]]
+    html = page(base, axes, [[]] * 4, failed=dict.fromkeys(range(4), "no memory"))
+    assert "No point has been computed." in html
+    assert figures(html) == {}
+
+
 def test_a_failed_point_is_shown_with_its_reason(base):
     axes, runs = PAGES["two axes"]
     html = page(base, axes, [*runs[:3], []], failed={3: "out of <memory>"})
