@@ -77,9 +77,9 @@ def _experiment(args: argparse.Namespace) -> Experiment:
 
 
 def _write(analysis: Analysis, folder: Path) -> None:
-    from ..pages.reproduction_style import available
+    from ..pages.bound import draw
+    from ..pages.export import available
     from ..runs.files import write_csv, write_json
-    from ..theory.figure import draw
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def _write(analysis: Analysis, folder: Path) -> None:
     write_json(folder / "bound.json", analysis.to_dict())
     if not available():
         print("no figure was drawn: matplotlib is not installed (pip install 'paota[paper]')", file=sys.stderr)
-    draw(analysis, folder)
+    draw(analysis.table(), folder)
 
 
 def _show(analysis: Analysis) -> None:

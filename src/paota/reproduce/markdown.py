@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..pages.reproduction import COLUMNS, number, value_text
-from ..pages.reproduction_style import NAMES
+from ..pages.reproduction import COLUMNS, NAMES, number, value_text
 from .claims import Verdict
 from .tables import Row
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UserError
-from ..pages.reproduction import write_page
-from ..pages.reproduction_figures import draw_all
+from ..pages.reproduction import draw_all, write_page
 from ..runs.files import write_text
 from . import catalogue, store, work
 from .cells import Cell
@@ -70,7 +69,13 @@ def write(out: Path, scale: catalogue.Scale, cells: Cells) -> Report:
     page = out / "report.html"
     write_page(page, scale, cells, verdicts, tables, figures)
     return Report(
-        folder=out, page=page, scale=scale, evidence=evidence, verdicts=verdicts, tables=tables, figures=figures
+        folder=out,
+        page=page,
+        scale=scale,
+        evidence=evidence,
+        verdicts=verdicts,
+        tables=tables,
+        figures=[section.id for section in figures],
     )
 
 
