@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
     from .. import simulate
     from ..runs.checkpoint import Checkpoints
-    from .display import LiveProgress
+    from .display import RunDisplay
 
     if clustered:
         from ..engine.sharding import join_cluster
@@ -90,9 +90,9 @@ def run(args: argparse.Namespace) -> int:
             simulate.execute(simulate.plan(experiment, seeds=seeds))  # a helper: process 0 shows and writes
             return 0
     plan = simulate.plan(experiment, seeds=seeds)
-    folder = folder or begin_folder(args.out or _default_folder(experiment), plan)
+    folder = folder or begin_folder(args.out or default_folder(experiment.name), plan)
     checkpoints = Checkpoints(folder / CHECKPOINTS, simulate.identity(plan), every_s=args.checkpoint_every)
-    watch = nullcontext() if args.json or args.quiet else LiveProgress(plan, stream=sys.stderr)
+    watch = nullcontext() if args.json or args.quiet else RunDisplay(plan, sys.stderr)
     try:
         with stop_on_ctrl_c() as stop, watch as progress:
             if clustered:  # helpers would not know of a checkpoint, nor of a wish to stop
@@ -147,8 +147,10 @@ def stop_on_ctrl_c() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _default_folder(experiment: Experiment) -> Path:
-    return Path("runs") / f"{_slug(experiment.name)}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
+def default_folder(name: str) -> Path:
+    """`runs/NAME-DATE-TIME`, with what a file name cannot hold replaced."""
+    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60].strip("-") or "run"
+    return Path("runs") / f"{kept}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
 
 
 def _experiment(args: argparse.Namespace) -> Experiment:
@@ -158,8 +160,3 @@ def _experiment(args: argparse.Namespace) -> Experiment:
         raise UserError(f"--seeds must be at least 1, not {args.seeds}")
     source = read_preset(args.preset) if args.preset else args.experiment
     return as_experiment(source, args.changes)
-
-
-def _slug(name: str) -> str:
-    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60]
-    return kept.strip("-") or "run"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..reproduce.catalogue import Scale
 from ..reproduce.evidence import Curves, Evidence
 from ..reproduce.gather import METHOD_LABELS, Cells, final, seconds_to, values_of
-from ..reproduce.statistics import Floats, quartiles
+from ..runs.measures import Floats, quartiles
 from .reproduction_style import LOOKS, NAMES, available, line, look, new_figure, rules, save
 
 BAND = 0.15  # opacity of the middle half of the seeds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import unknown_name
@@ -27,7 +27,7 @@ PATH_LOSS = {"path_loss": "log-distance"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Series:
+class NoiseSeries:
     """One line of the noise sweep."""
 
     name: str
@@ -42,7 +42,7 @@ class Series:
         return bool(self.air)
 
 
-def noise_series() -> tuple[Series, ...]:
+def noise_series() -> tuple[NoiseSeries, ...]:
     physical, fading = {"cap": "physical"}, {**COTAF, "fading": True}
     named: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
         ("paota-paper", "PAOTA, cap as printed", PAOTA, {}),
@@ -52,10 +52,10 @@ def noise_series() -> tuple[Series, ...]:
         ("cotaf", "COTAF as published (no fading)", COTAF, {}),
         ("cotaf-fading", "COTAF, inverting the fading", fading, {}),
     )
-    near = tuple(Series(name=n, title=t, algorithm=a, power=p) for n, t, a, p in named)
+    near = tuple(NoiseSeries(name=n, title=t, algorithm=a, power=p) for n, t, a, p in named)
     # As published COTAF knows no channel gain, so path loss cannot reach it: only its fading form is drawn there.
     far = tuple(
-        Series(
+        NoiseSeries(
             name=f"{n}-far", title=t, algorithm=a, power=p, air=PATH_LOSS,
             levels_dbm=FAR_DBM if p or n == "cotaf-fading" else UNTOUCHED_DBM,
         )
@@ -116,7 +116,8 @@ def paper_cells(scale: Scale) -> Iterable[Cell]:
     ):
         evaluation = every_round if name != "six" else {"every": 1, "train_loss": "batches"}
         table = {"rounds": scale.rounds, "air": {"n0_dbm_per_hz": n0}, "timing": {"period_s": period_s}}
-        yield _cell(name, scale, {**table, "evaluation": evaluation, "algorithms": list(methods)})
+        table |= {"evaluation": evaluation, "algorithms": list(methods)}
+        yield replace(_cell(name, scale, table), devices=True)
 
     for seed in range(scale.seeds):
         yield Cell(
@@ -143,14 +144,14 @@ def noise_cells(scale: Scale) -> Iterable[Cell]:
         yield _sweep(f"noise-{series.name}", scale, entries, every=10)
 
 
-def levels_of(series: Series, scale: Scale) -> tuple[float, ...]:
+def levels_of(series: NoiseSeries, scale: Scale) -> tuple[float, ...]:
     levels = series.levels_dbm
     if scale.noise_levels is None:
         return levels
     return levels[:: max(1, len(levels) // scale.noise_levels)]
 
 
-def level_label(series: Series, n0: float) -> str:
+def level_label(series: NoiseSeries, n0: float) -> str:
     return f"{series.algorithm.get('label', series.algorithm['name'])} at {n0:g}"
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .evidence import Curves, Evidence
-from .measures import (
+from ..runs.measures import Estimate, median
+from .comparisons import (
     TOP_TARGET,
     accuracies_at_equal_time,
     breaks_later,
@@ -26,7 +26,7 @@ from .measures import (
     relative_gap,
     time_saved,
 )
-from .statistics import Estimate, median
+from .evidence import Curves, Evidence
 
 REPRODUCED, CHANGED, FAILED = "reproduced", "reproduced with a change", "not reproduced"
 SIMILAR = 0.10  # "similar convergence": gaps within 10 % of each other
@@ -292,10 +292,10 @@ def _robust() -> Claim:
             f"{lost['cotaf'] * 100:.2f}"
         )
         breaks = ", ".join(
-            f"{sweep.title} at {sweep.break_of_median_dbm():.0f}"
-            for name, sweep in e.noise.items()
+            f"{curve.title} at {curve.break_of_median_dbm():.0f}"
+            for name, curve in e.noise.items()
             if name in ("paota-paper", "paota-physical", "cotaf", "cotaf-fading")
-            and np.isfinite(sweep.break_of_median_dbm())
+            and np.isfinite(curve.break_of_median_dbm())
         )
         return words + (f"; without path loss they break only at (dBm/Hz): {breaks}." if breaks else ".")
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..runs.measures import Floats
 from .catalogue import METHODS, Scale, level_label, levels_of, noise_series
-from .evidence import Curves, Evidence, Setting, Sweep
-from .statistics import Floats, first_reach, last_known
+from .evidence import Curves, Evidence, NoiseCurve, Setting
 from .store import Stored
 
 Cells = Mapping[str, Stored]
@@ -44,34 +44,31 @@ def curves_of(cell: Stored, label: str) -> Curves:
         accuracy=cell.of(label, "test_accuracy"),
         time_s=cell.of(label, "time_s"),
         objective=cell.of(label, "train_loss"),
+        diverged=cell.diverged(label),
     )
 
 
-def noise_of(cells: Cells, scale: Scale) -> dict[str, Sweep]:
+def noise_of(cells: Cells, scale: Scale) -> dict[str, NoiseCurve]:
     made = {}
     for series in noise_series():
         if f"noise-{series.name}" not in cells:
             continue
         cell, levels = cells[f"noise-{series.name}"], levels_of(series, scale)
-        accuracy = [_settled(cell.of(level_label(series, n0), "test_accuracy")) for n0 in levels]
-        made[series.name] = Sweep(
+        accuracy = [final(cell, level_label(series, n0)) for n0 in levels]
+        made[series.name] = NoiseCurve(
             title=series.title, levels_dbm=levels, accuracy=np.array(accuracy), path_loss=series.path_loss
         )
     return made
 
 
-def _settled(accuracy: Floats) -> Floats:
-    """Mean of the last two looks of each seed."""
-    return last_known(accuracy, 2)
-
-
 def final(cell: Stored, label: str) -> Floats:
-    """Final accuracy of each seed: the mean of the last three looks."""
-    return last_known(cell.of(label, "test_accuracy"), 3)
+    """Final accuracy of each seed, [seeds]."""
+    return curves_of(cell, label).final_accuracy()
 
 
 def seconds_to(cell: Stored, label: str, target: float) -> Floats:
-    return first_reach(cell.of(label, "test_accuracy"), cell.of(label, "time_s"), target)
+    """Simulated seconds to a test accuracy, [seeds]; infinite for never."""
+    return curves_of(cell, label).seconds_to(target)
 
 
 def values_of(cells: Cells, kind: str) -> list[tuple[str, float, Stored]]:

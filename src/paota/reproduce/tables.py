@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..runs.files import Columns, write_csv
+from ..runs.measures import median, quartiles
 from .catalogue import Scale
 from .claims import Verdict
 from .evidence import Evidence
 from .gather import METHOD_LABELS, Cells, final, seconds_to, values_of
-from .statistics import quartiles
 
 # Table I of the paper: (rounds, seconds) to 50, 60, 70 and 80 %.
 PAPER_TABLE = {
@@ -111,22 +111,22 @@ def curve_rows(evidence: Evidence) -> Iterable[Row]:
 
 
 def noise_rows(evidence: Evidence) -> Iterable[Row]:
-    for name, sweep in evidence.noise.items():
-        for level, accuracy in zip(sweep.levels_dbm, sweep.accuracy, strict=True):
+    for name, curve in evidence.noise.items():
+        for level, accuracy in zip(curve.levels_dbm, curve.accuracy, strict=True):
             low, middle, high = quartiles(accuracy)
             yield {
-                "series": name, "title": sweep.title, "path_loss": sweep.path_loss, "n0_dbm_per_hz": level,
+                "series": name, "title": curve.title, "path_loss": curve.path_loss, "n0_dbm_per_hz": level,
                 "final_accuracy": middle, "q25": low, "q75": high,
             }  # fmt: skip
 
 
 def break_rows(evidence: Evidence) -> Iterable[Row]:
-    for name, sweep in evidence.noise.items():
-        low, _, high = quartiles(sweep.breaks_dbm())
+    for name, curve in evidence.noise.items():
+        low, _, high = quartiles(curve.breaks_dbm())
         yield {
-            "series": name, "title": sweep.title, "path_loss": sweep.path_loss,
-            "without_noise": float(np.median(sweep.accuracy[0])),
-            "breaks_at_dbm_per_hz": sweep.break_of_median_dbm(), "q25": low, "q75": high,
+            "series": name, "title": curve.title, "path_loss": curve.path_loss,
+            "without_noise": median(curve.accuracy[0]),
+            "breaks_at_dbm_per_hz": curve.break_of_median_dbm(), "q25": low, "q75": high,
         }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from ..errors import UserError
 from ..experiment import Experiment
 from . import files
+from .checkpoint import differences
 from .files import Columns
 from .results import Result, Trajectory
 
@@ -132,6 +134,13 @@ def load(folder: str | Path) -> Result:
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise UserError(f"'{folder}' is not a run folder of this version of paota ({error!r})") from None
     return Result(experiment=Experiment.from_file(path / "experiment.toml"), trajectories=trajectories, info=info)
+
+
+def differences_from(result: Result, experiment: Experiment, seeds: int) -> Iterator[tuple[str, Any, Any]]:
+    """(dotted name, value asked for, value found) wherever a run that was read is not the one that is wanted."""
+    asked = {"seeds": seeds, "experiment": experiment.to_dict()}
+    found = {"seeds": len(result.seeds), "experiment": result.experiment.to_dict()}
+    yield from differences(files.jsonable(asked), files.jsonable(found))
 
 
 def _facts(t: Trajectory) -> dict[str, Any]:

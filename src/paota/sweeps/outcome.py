@@ -12,9 +12,10 @@ import numpy as np
 from ..errors import UserError, unknown_name
 from ..pages.words import counted, percent
 from ..runs.files import Columns
+from ..runs.measures import Spread
 from ..runs.results import Result
-from .grid import Axis, Point, show
-from .metrics import Metric, Score, score
+from .grid import Axis, Point, place, show
+from .metrics import Metric, spread
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Row:
     point: int
     label: str
     values: tuple[Any, ...]  # of the axes
-    scores: Mapping[str, Score]  # by the text of the metric
+    scores: Mapping[str, Spread]  # by the text of the metric
     diverged: int = 0  # seeds
 
 
@@ -85,7 +86,7 @@ def rows_of(point: Point, result: Result, metrics: Sequence[Metric]) -> list[Row
     for label in result.labels:
         runs = result.of(label)
         diverged = sum(run.diverged_round is not None for run in runs)
-        scores = {metric.text: score(metric, runs) for metric in metrics}
+        scores = {metric.text: spread(metric, runs) for metric in metrics}
         made.append(Row(point.index, label, point.values, scores, diverged))
     return made
 
@@ -116,12 +117,12 @@ def sentence(sweep: Sweep, label: str) -> str:
         return _nobody(sweep, label, rows)
     mine = best.scores[metric.text]
     many = len(mine.values) > 1
-    text = f"{_where(sweep, best)} for {label}: {metric.phrase(mine.median)} "
+    text = f"{place(sweep.axes, best.values)} for {label}: {metric.phrase(mine.median)} "
     spread = f"middle half {metric.show(mine.low)} to {metric.show(mine.high)}"
     text += f"(median of {len(mine.values)} seeds, {spread})." if many else "(one seed)."
     others = as_good(rows, best, metric) if many else []
     if others:
-        named = "; ".join(_where(sweep, row) for row in others[:3])
+        named = "; ".join(place(sweep.axes, row.values) for row in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         text += f" Within its spread over the seeds: {named}{more}."
     return text + "".join(f" {hint}" for hint in _edges(sweep, best))
@@ -135,7 +136,7 @@ def _nobody(sweep: Sweep, label: str, rows: Sequence[Row]) -> str:
     top = max(able, key=lambda row: row.scores[final.text].median)
     text = f"{label}: no point of the grid has a median of {sweep.best_by.title}"
     highest = percent(top.scores[final.text].median)
-    return f"{text}; the highest accuracy at the end is {highest}, with {_where(sweep, top)}."
+    return f"{text}; the highest accuracy at the end is {highest}, with {place(sweep.axes, top.values)}."
 
 
 def _edges(sweep: Sweep, best: Row) -> list[str]:
@@ -152,10 +153,6 @@ def _edges(sweep: Sweep, best: Row) -> list[str]:
 
 def is_numeric(axis: Axis) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in axis.values)
-
-
-def _where(sweep: Sweep, row: Row) -> str:
-    return ", ".join(f"{axis.key} = {show(value)}" for axis, value in zip(sweep.axes, row.values, strict=True))
 
 
 def _seeds(row: Row, metric: Metric) -> int:

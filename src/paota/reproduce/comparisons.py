@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .evidence import Evidence, Setting, Sweep
-from .statistics import Estimate, Floats, bootstrap, median
+from ..runs.measures import Estimate, Floats, bootstrap, median
+from .evidence import Evidence, NoiseCurve, Setting
 
 TOP_TARGET = 0.8
 
@@ -100,6 +100,6 @@ def breaks_later(evidence: Evidence, mine: str, rival: str) -> Estimate:
     return bootstrap(pair, lambda a, b: median(a) - median(b), unit="dB")
 
 
-def _bounded(sweep: Sweep) -> Floats:
-    """Break points, with "never" and "at once" put at the ends of the sweep: a cautious difference stays finite."""
-    return np.clip(sweep.breaks_dbm(), sweep.levels_dbm[1], sweep.levels_dbm[-1])
+def _bounded(curve: NoiseCurve) -> Floats:
+    """Break points, with "never" and "at once" put at the ends of the curve: a cautious difference stays finite."""
+    return np.clip(curve.breaks_dbm(), curve.levels_dbm[1], curve.levels_dbm[-1])
