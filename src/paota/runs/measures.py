@@ -170,7 +170,7 @@ def bootstrap(columns: Sequence[ArrayLike], statistic: Callable[..., float], *, 
     seeds = len(data[0])
     rng = np.random.default_rng(2024)  # the same data, the same interval
     draws = rng.integers(0, seeds, (RESAMPLES, seeds))
-    with np.errstate(invalid="ignore"):  # the difference of two that never arrive is unknown
+    with np.errstate(invalid="ignore", divide="ignore"):  # the difference of two that never arrive is unknown
         values = np.array([statistic(*(column[rows] for column in data)) for rows in draws])
         value = float(statistic(*data))
     tail = (1 - CONFIDENCE) / 2
