@@ -12,7 +12,7 @@ from ..errors import UserError
 
 if TYPE_CHECKING:
     from ..reproduce.cells import Cell
-    from ..reproduce.run import Report
+    from ..reproduce.run import Reproduction
     from .display import TasksDisplay
 
 
@@ -47,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
 
     from ..reproduce.run import reproduce
 
-    report = reproduce(
+    made = reproduce(
         out, quick=args.quick, seeds=args.seeds, workers=args.workers, parts=args.parts,
         display=None if args.quiet else _display,
     )  # fmt: skip
-    _show(report)
-    print(f"\nreport: {report.page}")
+    _show(made)
+    print(f"\nreport: {made.page}")
     return 0
 
 
@@ -64,7 +64,7 @@ def _display(cells: Sequence[Cell]) -> TasksDisplay:
     return TasksDisplay("reproducing", "cells to compute", names, sys.stderr, work)
 
 
-def _show(report: Report) -> None:
+def _show(made: Reproduction) -> None:
     """The verdicts as a table."""
     from rich.console import Console
     from rich.markup import escape
@@ -75,16 +75,16 @@ def _show(report: Report) -> None:
     colours = {REPRODUCED: "green", CHANGED: "yellow", FAILED: "red"}
     console = Console()
     table = Table(
-        title="smoke run: these figures say nothing about the paper" if report.scale.quick else None, show_lines=True
+        title="smoke run: these figures say nothing about the paper" if made.scale.quick else None, show_lines=True
     )
     for heading in ("claim", "paper", "measured", "verdict"):
         table.add_column(heading)
-    for v in report.verdicts:
+    for v in made.verdicts:
         change = f"\n({escape(v.change)}: {escape(str(v.changed_estimate))})" if v.change else ""
         table.add_row(
             escape(v.claim.statement), escape(v.claim.paper), escape(str(v.estimate)),
             f"[{colours[v.status]}]{v.status}[/]{change}",
         )  # fmt: skip
     console.print(table)
-    if not report.figures:
+    if not made.figures:
         console.print("no figures were drawn: matplotlib is not installed (pip install 'paota\\[paper]')")

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Interrupted, UserError
-from ..experiment import Experiment, as_experiment, read_preset
+from ..experiment import Experiment
 from ..runs.files import jsonable
 from ..runs.folder import (
     CHECKPOINTS,
@@ -28,6 +28,7 @@ from ..runs.folder import (
     refuse_used_folder,
     remove_leftovers,
 )
+from .arguments import add_experiment, read_experiment
 
 if TYPE_CHECKING:
     from ..runs.results import Result
@@ -39,14 +40,7 @@ def add_parser(commands: Any) -> None:
         help="run an experiment: one setting, several algorithms on identical draws",
         description="Run an experiment. Without a file: the paper's setting with PAOTA, Local SGD and COTAF.",
     )
-    parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT.toml", help="an experiment file")
-    parser.add_argument(
-        "--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)"
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
-        help="change one setting, e.g. --set timing.period_s=6 or --set algorithms.paota.payload=update",
-    )  # fmt: skip
+    add_experiment(parser)
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="repeat with N seeds (default 1)")
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help="go on with an interrupted run, to the same bits")
@@ -154,9 +148,6 @@ def default_folder(name: str) -> Path:
 
 
 def _experiment(args: argparse.Namespace) -> Experiment:
-    if args.experiment and args.preset:
-        raise UserError("give an experiment file or --preset, not both")
     if args.seeds < 1:
         raise UserError(f"--seeds must be at least 1, not {args.seeds}")
-    source = read_preset(args.preset) if args.preset else args.experiment
-    return as_experiment(source, args.changes)
+    return read_experiment(args)

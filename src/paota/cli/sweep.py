@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from ..experiment import as_experiment, parse_assignment, read_preset
+from ..experiment import parse_assignment
 from ..runs.files import jsonable
 from ..runs.folder import refuse_used_folder
+from .arguments import add_experiment, read_experiment
 from .run import default_folder
 
 if TYPE_CHECKING:
@@ -32,19 +33,11 @@ def add_parser(commands: Any) -> None:
         "Metrics of --best: seconds_to:A, rounds_to:A, joules_to:A (to test accuracy A), final_accuracy, "
         "accuracy_at:SECONDS, accuracy_after:ROUNDS, final_loss.",
     )
-    parser.add_argument(
-        "experiment", nargs="?", metavar="EXPERIMENT.toml", help="an experiment file (default: the paper)"
-    )
-    parser.add_argument(
-        "--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)"
-    )
+    add_experiment(parser)
     parser.add_argument(
         "--over", action="append", default=[], metavar="KEY=V1,V2,...",
         help="sweep one setting, e.g. --over timing.period_s=4,6,8; several make a grid",
     )  # fmt: skip
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help="change one setting"
-    )
     parser.add_argument("--seeds", type=int, metavar="N", help="repeat every point with N seeds (default 1)")
     parser.add_argument(
         "--best", metavar="METRIC", help="what decides, e.g. seconds_to:0.8 (default: the highest target)"
@@ -77,7 +70,11 @@ def run(args: argparse.Namespace) -> int:
     spec = _spec(args)
     if args.out:
         refuse_used_folder(args.out)
-    folder = Path(args.resume) if args.resume else sweeps.folders.begin(args.out or _default_folder(spec), spec)
+    folder = (
+        Path(args.resume)
+        if args.resume
+        else sweeps.folders.begin(args.out or default_folder(f"{spec.experiment.name}-sweep"), spec)
+    )
     try:
         with _display(spec, quiet=args.json or args.quiet) as watch:
             failed = sweeps.compute(folder, spec, jobs=args.jobs, ray=args.ray, plugins=args.plugin, watch=watch)
@@ -93,14 +90,12 @@ def _spec(args: argparse.Namespace) -> SweepSpec:
     """What to sweep: from the arguments, or from the folder to go on with (then both must agree, if both are given)."""
     from .. import sweeps
 
-    if args.experiment and args.preset:
-        raise UserError("give an experiment file or --preset, not both")
     if args.resume and not (args.experiment or args.preset or args.changes or args.over):
         begun = sweeps.folders.read(args.resume)
         if args.seeds not in (None, begun.seeds):
             raise UserError(f"'{args.resume}' holds a sweep with {begun.seeds} seeds, not {args.seeds}")
         return sweeps.prepare(begun.experiment, begun.axes, seeds=begun.seeds, best=args.best or begun.best)
-    base = as_experiment(read_preset(args.preset) if args.preset else args.experiment, args.changes)
+    base = read_experiment(args)
     fixed = [parse_assignment(text)[0] for text in args.changes]
     axes = [sweeps.parse_axis(text) for text in args.over]
     seeds = 1 if args.seeds is None else args.seeds
@@ -108,10 +103,6 @@ def _spec(args: argparse.Namespace) -> SweepSpec:
     if args.resume:
         sweeps.folders.refuse_other(args.resume, spec)
     return spec
-
-
-def _default_folder(spec: SweepSpec) -> Path:
-    return default_folder(f"{spec.experiment.name}-sweep")
 
 
 def _display(spec: SweepSpec, *, quiet: bool) -> AbstractContextManager[Watch]:

@@ -25,7 +25,7 @@ MOST_WORKERS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class Reproduction:
     """What a reproduction left behind."""
 
     folder: Path
@@ -45,7 +45,7 @@ def reproduce(
     workers: int | None = None,
     parts: Collection[str] = (),
     display: Callable[[Sequence[Cell]], AbstractContextManager[Watch]] | None = None,
-) -> Report:
+) -> Reproduction:
     """Compute every cell that `folder` does not hold yet, then write the report, `figures/` and `tables/` there.
 
     Args:
@@ -53,7 +53,7 @@ def reproduce(
         seeds: repetitions (default: 10, or 2 if quick).
         workers: processes (default: one a core, at most 8); with 1 everything happens in this one.
         parts: beside the paper's own figures; none stands for all.
-        display: makes, for the cells that are computed, a context with somebody to be told of every update.
+        display: makes, for the cells that are computed, a context that gives what is called with every update.
     """
     scale = catalogue.quick(seeds) if quick else catalogue.full(seeds)
     cells = catalogue.catalogue(scale, parts)
@@ -76,7 +76,7 @@ def _compute(cells: Sequence[Cell], folder: Path, workers: int, watch: Watch = l
         )
 
 
-def write(out: Path, scale: catalogue.Scale, cells: Cells) -> Report:
+def write(out: Path, scale: catalogue.Scale, cells: Cells) -> Reproduction:
     """Verdicts, tables, figures and the page from finished cells."""
     evidence = gather(cells, scale)
     verdicts = judge_all(evidence)
@@ -85,7 +85,7 @@ def write(out: Path, scale: catalogue.Scale, cells: Cells) -> Report:
     write_text(out / "summary.md", summary(verdicts, tables, cells))
     page = out / "report.html"
     write_page(page, scale, cells, verdicts, tables, figures)
-    return Report(
+    return Reproduction(
         folder=out, page=page, scale=scale, evidence=evidence, verdicts=verdicts, tables=tables, figures=figures
     )
 

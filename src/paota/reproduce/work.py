@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..runs.pool import Report, Task
+from ..runs.pool import PoolTask, ReportShare
 from ..runs.task import RunTask
 from . import store
 from .cells import CROSSED, OPTIMUM, RUNS, Cell
 
 
-def task_of(cell: Cell, folder: Path) -> Task:
+def task_of(cell: Cell, folder: Path) -> PoolTask:
     """The task that computes a cell into its place in `folder`, which is made ready for it."""
     path = str(store.prepare(folder, cell))
     if cell.kind == RUNS:
@@ -31,7 +31,7 @@ class TheoryTask:
     def key(self) -> str:
         return self.cell.name
 
-    def compute(self, report: Report) -> None:
+    def compute(self, report: ReportShare) -> None:
         make = _optimum if self.cell.kind == OPTIMUM else _crossed if self.cell.kind == CROSSED else _bound
         make(self.cell, Path(self.folder))
 

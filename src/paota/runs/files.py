@@ -93,6 +93,15 @@ def read_csv(path: Path, types: Mapping[str, type]) -> Columns:
         raise UserError(f"'{path}' is not a table that paota wrote ({error})") from None
 
 
+def to_pandas(columns: Columns) -> Any:
+    """A table as a pandas DataFrame."""
+    try:
+        import pandas
+    except ImportError:
+        raise UserError("to_pandas needs pandas: pip install pandas") from None
+    return pandas.DataFrame(columns)
+
+
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     whole = io.BytesIO()  # an archive that a full disk cuts short complains once more when it is collected
     np.savez(whole, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import UserError
 from . import files
-from .pool import CORE_VARIABLES, Task, Update, Watch, reason_of
+from .pool import CORE_VARIABLES, PoolTask, Update, Watch, reason_of
 
 
 def require_ray() -> None:
@@ -19,7 +19,7 @@ def require_ray() -> None:
         raise UserError("--ray needs Ray: pip install ray")
 
 
-def run_on_ray(tasks: Sequence[Task], address: str, watch: Watch) -> None:
+def run_on_ray(tasks: Sequence[PoolTask], address: str, watch: Watch) -> None:
     """`address` as Ray understands it; empty: the cluster of `RAY_ADDRESS`, else one on this machine."""
     require_ray()
     import ray  # type: ignore[import-not-found]

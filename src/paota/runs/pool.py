@@ -20,11 +20,11 @@ from typing import Literal, Protocol
 
 from ..errors import UserError
 
-Report = Callable[[float], None]  # called with the share of a task that is done, 0 to 1
+ReportShare = Callable[[float], None]  # called with the share of a task that is done, 0 to 1
 CORE_VARIABLES = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # XLA reads the first, others their own
 
 
-class Task(Protocol):
+class PoolTask(Protocol):
     """Something to compute. It travels to other processes and machines, so it is made of plain values."""
 
     @property
@@ -35,7 +35,7 @@ class Task(Protocol):
     def folder(self) -> str:
         """Where it leaves its files."""
 
-    def compute(self, report: Report) -> None:
+    def compute(self, report: ReportShare) -> None:
         """Do it, and say now and then how far it is."""
 
 
@@ -53,7 +53,7 @@ Watch = Callable[[Update], None]
 
 
 def run_tasks(
-    tasks: Sequence[Task], *, workers: int, ray: str | None = None, watch: Watch = lambda update: None
+    tasks: Sequence[PoolTask], *, workers: int, ray: str | None = None, watch: Watch = lambda update: None
 ) -> dict[str, str]:
     """Compute all tasks, the first ones first.
 
@@ -85,7 +85,7 @@ def run_tasks(
     return failed
 
 
-def compute(task: Task, watch: Watch) -> Update:
+def compute(task: PoolTask, watch: Watch) -> Update:
     """Compute one task here; returns how it ended, whatever happened."""
     try:
         task.compute(lambda share: watch(Update(task.key, "advanced", share)))
@@ -106,9 +106,9 @@ class _Worker:
 
     process: BaseProcess
     pipe: Connection
-    task: Task | None = None
+    task: PoolTask | None = None
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: PoolTask) -> None:
         self.task = task
         with contextlib.suppress(OSError):  # it died just now: the pipe's end will say so
             self.pipe.send(task)
@@ -126,7 +126,7 @@ class _Worker:
         return update
 
 
-def _run_in_processes(tasks: Sequence[Task], count: int, watch: Watch) -> None:
+def _run_in_processes(tasks: Sequence[PoolTask], count: int, watch: Watch) -> None:
     threads = max(1, (os.cpu_count() or 1) // count)
     waiting = deque(tasks)
     workers = [_start_worker(threads) for _ in range(count)]
@@ -165,7 +165,7 @@ def _work(pipe: Connection) -> None:
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     while True:
         try:
-            task: Task = pipe.recv()
+            task: PoolTask = pipe.recv()
         except EOFError:
             return
         pipe.send(compute(task, pipe.send))

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UserError, unknown_name
+from ..errors import unknown_name
 from ..experiment import Experiment
 from . import measures
-from .files import Columns
+from .files import Columns, to_pandas
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +87,7 @@ class Result:
         """The table `metrics` or `devices` as a pandas DataFrame."""
         if table not in ("metrics", "devices"):
             raise unknown_name("table", table, ("metrics", "devices"))
-        try:
-            import pandas
-        except ImportError:
-            raise UserError("to_pandas needs pandas: pip install pandas") from None
-        return pandas.DataFrame(self.metrics if table == "metrics" else self.devices)
+        return to_pandas(self.metrics if table == "metrics" else self.devices)
 
     def save(self, folder: str | Path, *, report: bool = True) -> Path:
         """Write the run folder. It must not hold anything yet."""

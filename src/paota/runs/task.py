@@ -10,7 +10,7 @@ from typing import Any
 
 from . import folder as run_folder
 from .checkpoint import Checkpoints
-from .pool import Report
+from .pool import ReportShare
 from .results import Result, Trajectory
 
 REPORT_EVERY_S = 0.5
@@ -28,7 +28,7 @@ class RunTask:
     plugins: tuple[str, ...] = ()  # Python files that register what the experiment names
     devices: bool = True  # keep the records of who took part when, which are most of a folder's size
 
-    def compute(self, report: Report) -> None:
+    def compute(self, report: ReportShare) -> None:
         from .. import simulate
         from ..experiment import Experiment
         from ..plugins import load_plugin
@@ -48,7 +48,7 @@ class RunTask:
 class ProgressReporter:
     """The simulator's progress as a share of `total` rounds over all algorithms and seeds, reported now and then."""
 
-    def __init__(self, total: int, report: Report) -> None:
+    def __init__(self, total: int, report: ReportShare) -> None:
         self._total, self._report = max(total, 1), report
         self._last = time.monotonic()
         self._done: dict[tuple[str, int], int] = {}

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError, unknown_name
+from ..errors import unknown_name
 from ..pages.words import counted, percent
-from ..runs.files import Columns
+from ..runs.files import Columns, to_pandas
 from ..runs.measures import Spread
 from ..runs.results import Result
 from .grid import Axis, Point, place, show
@@ -67,11 +67,8 @@ class Sweep:
         return table(self)
 
     def to_pandas(self) -> Any:
-        try:
-            import pandas
-        except ImportError:
-            raise UserError("to_pandas needs pandas: pip install pandas") from None
-        return pandas.DataFrame(self.table)
+        """`table` as a pandas DataFrame."""
+        return to_pandas(self.table)
 
 
 def standard_metrics(best_by: Metric, targets: Sequence[float]) -> tuple[Metric, ...]:
