@@ -39,10 +39,12 @@ class NoiseSeries:
 
     @property
     def path_loss(self) -> bool:
+        """Whether devices differ in distance."""
         return bool(self.air)
 
 
 def noise_series() -> tuple[NoiseSeries, ...]:
+    """All lines of the noise sweep: first without path loss, then with it."""
     physical, fading = {"cap": "physical"}, {**COTAF, "fading": True}
     named: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
         ("paota-paper", "PAOTA, cap as printed", PAOTA, {}),
@@ -85,10 +87,12 @@ class Scale:
 
 
 def full(seeds: int | None = None) -> Scale:
+    """What the paper's figures need."""
     return Scale(seeds=seeds or 10)
 
 
 def quick(seeds: int | None = None) -> Scale:
+    """A smoke run on small made-up data."""
     data = {"dataset": "synthetic", "devices": 20, "sizes": [30, 60, 90, 120, 150]}
     return Scale(
         seeds=seeds or 2, rounds=20, sweep_rounds=12, base={"data": data, "targets": [0.5, 0.6, 0.7, 0.8]},
@@ -108,6 +112,7 @@ def catalogue(scale: Scale, parts: Collection[str] = ()) -> list[Cell]:
 
 
 def paper_cells(scale: Scale) -> Iterable[Cell]:
+    """Figs. 3 and 4 and Table I, and the search for F(w*) of every seed."""
     every_round = {"every": 1, "train_loss": "objective"}
     for name, n0, period_s, methods in (
         ("quiet", QUIET_DBM, PAPER_PERIOD_S, METHODS),
@@ -133,6 +138,7 @@ def crossed_cell(scale: Scale) -> Cell:
 
 
 def noise_cells(scale: Scale) -> Iterable[Cell]:
+    """One cell a line of the noise sweep, with a label for every level."""
     for series in noise_series():
         entries = [
             {
@@ -145,6 +151,7 @@ def noise_cells(scale: Scale) -> Iterable[Cell]:
 
 
 def levels_of(series: NoiseSeries, scale: Scale) -> tuple[float, ...]:
+    """The noise levels of a series at this scale, in dBm/Hz."""
     levels = series.levels_dbm
     if scale.noise_levels is None:
         return levels
@@ -152,6 +159,7 @@ def levels_of(series: NoiseSeries, scale: Scale) -> tuple[float, ...]:
 
 
 def level_label(series: NoiseSeries, n0: float) -> str:
+    """The label of a series' algorithm at one noise level, in dBm/Hz."""
     return f"{series.algorithm.get('label', series.algorithm['name'])} at {n0:g}"
 
 
@@ -178,6 +186,7 @@ def ablation_cells(scale: Scale) -> Iterable[Cell]:
 
 
 def theory_cells(scale: Scale) -> Iterable[Cell]:
+    """Theorem 1 beside a run, with two learning rates."""
     for eta in (0.1, 0.001):  # the setting of all figures, and one for which Lemma 1 holds
         table = {
             **scale.base, "rounds": scale.bound_rounds, "training": {"learning_rate": eta}, "algorithms": [PAOTA],

@@ -28,6 +28,7 @@ class Cell:
 
     @property
     def experiment(self) -> Experiment:
+        """The table, checked."""
         return Experiment.from_dict(self.table)
 
     @property

@@ -18,16 +18,19 @@ def distance_to_local_sgd(evidence: Evidence, setting: Setting, method: str) -> 
 
 
 def closer_than_cotaf(evidence: Evidence, method: str, setting: Setting) -> Estimate:
+    """How much closer to Local SGD's F a method stays than COTAF, on average over rounds."""
     pair = [distance_to_local_sgd(evidence, setting, name) for name in ("cotaf", method)]
     return bootstrap(pair, lambda cotaf, paota: float(np.mean(cotaf) - np.mean(paota)), unit="of F")
 
 
 def gap_won(evidence: Evidence, method: str) -> Estimate:
+    """Local SGD's last F minus that of a method, after equal rounds."""
     pair = [evidence.quiet[name].final_objective() for name in ("local-sgd", method)]
     return bootstrap(pair, lambda local, paota: float(np.mean(local) - np.mean(paota)), unit="of F")
 
 
 def relative_gap(evidence: Evidence, method: str) -> Estimate:
+    """The last gap F - F(w*) of a method, relative to COTAF's: 0 is equal."""
     gaps = [evidence.quiet[name].final_objective() - evidence.optimum for name in (method, "cotaf")]
     return bootstrap(gaps, lambda paota, cotaf: float(np.mean(paota) / np.mean(cotaf) - 1), unit="%")
 
@@ -42,10 +45,12 @@ def ordering(accuracies: tuple[Floats, Floats, Floats]) -> Estimate:
 
 
 def final_accuracies(setting: Setting, method: str) -> tuple[Floats, Floats, Floats]:
+    """Of a method, Local SGD and COTAF, [seeds] each."""
     return tuple(setting[name].final_accuracy() for name in (method, "local-sgd", "cotaf"))  # type: ignore[return-value]
 
 
 def accuracies_at_equal_time(setting: Setting, method: str) -> tuple[Floats, Floats, Floats]:
+    """Of a method, Local SGD and COTAF when the first of them has ended, [seeds] each."""
     names = (method, "local-sgd", "cotaf")
     end_s = min(float(np.nanmin(np.nanmax(setting[name].time_s, axis=1))) for name in names)
     return tuple(setting[name].accuracy_at_s(end_s) for name in names)  # type: ignore[return-value]

@@ -26,6 +26,7 @@ class Curves:
 
     @property
     def rounds(self) -> Floats:
+        """The number of each row, [seeds, rounds + 1]."""
         return np.broadcast_to(np.arange(self.accuracy.shape[1], dtype=float), self.accuracy.shape)
 
     def final_accuracy(self) -> Floats:
@@ -45,6 +46,7 @@ class Curves:
         return measures.first_reach(self.accuracy, self.rounds, target, self.diverged)
 
     def seconds_to(self, target: float) -> Floats:
+        """Simulated seconds to a test accuracy, [seeds]; infinite for never."""
         return measures.first_reach(self.accuracy, self.time_s, target, self.diverged)
 
 
@@ -65,6 +67,7 @@ class NoiseCurve:
         return np.array([break_point(self.levels_dbm, column, BREAKS_AT) for column in self.accuracy.T])
 
     def break_of_median_dbm(self) -> float:
+        """Where the median over the seeds breaks."""
         return break_point(self.levels_dbm, np.median(self.accuracy, axis=1), BREAKS_AT)
 
 

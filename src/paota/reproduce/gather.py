@@ -16,6 +16,7 @@ METHOD_LABELS = tuple(str(m.get("label", m["name"])) for m in METHODS)
 
 
 def gather(cells: Cells, scale: Scale) -> Evidence:
+    """Everything that the claims need, from the cells of the paper's own figures and, where it was run, the noise sweep."""
     targets = scale.base.get("targets", (0.5, 0.6, 0.7, 0.8))
     quiet, loud = setting_of(cells["quiet"]), setting_of(cells["loud"])
     searched = np.min(cells["optimum-crossed"].arrays["values"], axis=1)
@@ -36,10 +37,12 @@ def lowest_seen(searched: Floats, runs: Sequence[Curves]) -> Floats:
 
 
 def setting_of(cell: Stored) -> Setting:
+    """The curves of all methods of a cell, by label."""
     return {label: curves_of(cell, label) for label in cell.labels}
 
 
 def curves_of(cell: Stored, label: str) -> Curves:
+    """The curves of one method."""
     return Curves(
         accuracy=cell.of(label, "test_accuracy"),
         time_s=cell.of(label, "time_s"),
@@ -49,6 +52,7 @@ def curves_of(cell: Stored, label: str) -> Curves:
 
 
 def noise_of(cells: Cells, scale: Scale) -> dict[str, NoiseCurve]:
+    """One curve for each series of the noise sweep that was run."""
     made = {}
     for series in noise_series():
         if f"noise-{series.name}" not in cells:

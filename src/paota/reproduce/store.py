@@ -50,6 +50,7 @@ class Stored:
 
 
 def path_of(folder: Path, cell: Cell) -> Path:
+    """The folder of a cell."""
     return folder / cell.name
 
 

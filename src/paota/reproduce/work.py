@@ -29,9 +29,11 @@ class TheoryTask:
 
     @property
     def key(self) -> str:
+        """The name of the cell."""
         return self.cell.name
 
     def compute(self, report: ReportShare) -> None:
+        """Nothing is reported on the way: the parts are short."""
         make = _optimum if self.cell.kind == OPTIMUM else _crossed if self.cell.kind == CROSSED else _bound
         make(self.cell, Path(self.folder))
 

@@ -46,9 +46,11 @@ class Checkpoints:
     _last: dict[int, float] = field(default_factory=dict)
 
     def due(self, unit: int) -> bool:
+        """Whether a unit's last checkpoint is older than `every_s`."""
         return time.monotonic() - self._last.get(unit, self._begun) >= self.every_s
 
     def save(self, unit: int, saved: Saved) -> None:
+        """Write one unit; an earlier checkpoint of it is replaced."""
         self.folder.mkdir(exist_ok=True)
         arrays: Arrays = {f"state.{i}": np.asarray(leaf) for i, leaf in enumerate(saved.state)}
         arrays |= {f"log.{name}": column for name, column in saved.log.items()}
@@ -95,6 +97,7 @@ def read(path: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 def not_ours(path: Path, error: Exception) -> UserError:
+    """The sentence for a file that is something else; `error` says why."""
     return UserError(f"'{path}' is not a checkpoint that paota wrote ({error})")
 
 

@@ -131,6 +131,7 @@ class Spread:
 
     @property
     def median(self) -> float:
+        """By the rule of `median`."""
         return median(self.values)
 
     @property

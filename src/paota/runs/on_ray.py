@@ -15,6 +15,7 @@ from .pool import CORE_VARIABLES, PoolTask, Update, Watch, reason_of
 
 
 def require_ray() -> None:
+    """Refuse at once if Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
         raise UserError("--ray needs Ray: pip install ray")
 

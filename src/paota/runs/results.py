@@ -41,22 +41,27 @@ class Result:
 
     @property
     def labels(self) -> list[str]:
+        """Of the algorithms, in the order of the experiment."""
         return list(dict.fromkeys(t.label for t in self.trajectories))
 
     @property
     def seeds(self) -> list[int]:
+        """In rising order."""
         return sorted({t.seed for t in self.trajectories})
 
     @property
     def metrics(self) -> Columns:
+        """One row a round of every trajectory; row 0 of each is its initial model."""
         return _stack(self.trajectories, "metrics")
 
     @property
     def devices(self) -> Columns:
+        """One row for every device in every event of every trajectory."""
         return _stack(self.trajectories, "devices")
 
     @property
     def summary(self) -> dict[str, Any]:
+        """What `summary.json` holds: see `summarise`."""
         return summarise(self)
 
     def of(self, label: str) -> list[Trajectory]:

@@ -29,6 +29,7 @@ class RunTask:
     devices: bool = True  # keep the records of who took part when, which are most of a folder's size
 
     def compute(self, report: ReportShare) -> None:
+        """Plan, run and write; `report` is called with the share of all rounds that is done."""
         from .. import simulate
         from ..experiment import Experiment
         from ..plugins import load_plugin

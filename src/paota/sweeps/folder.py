@@ -34,6 +34,7 @@ class SweepSpec:
 
     @functools.cached_property
     def points(self) -> tuple[Point, ...]:
+        """All combinations of the axes' values, each checked."""
         return make_points(self.experiment, self.axes)
 
     def identity(self) -> dict[str, Any]:
@@ -46,6 +47,7 @@ class SweepSpec:
 
 
 def begin(folder: str | Path, spec: SweepSpec) -> Path:
+    """A new sweep folder for `spec`; what cannot be written leaves nothing behind."""
     path = run_folder.new_folder(folder)
     try:
         files.write_json(path / FILE, {**spec.identity(), "axes": [a.key for a in spec.axes], "best": spec.best})

@@ -44,19 +44,23 @@ class Metric:
 
     @property
     def kind(self) -> Kind:
+        """The family it belongs to."""
         return KINDS[self.name]
 
     @property
     def text(self) -> str:
+        """As `--best` takes it, e.g. `seconds_to:0.8`."""
         return f"{self.name}:{self.argument:g}" if self.kind.argument else self.name
 
     @property
     def title(self) -> str:
+        """In words, e.g. `simulated seconds to 80 % test accuracy`."""
         is_share = self.kind.argument == "accuracy"
         return self.kind.title.format(target_percent(self.argument) if is_share else quantity(self.argument))
 
     @property
     def worst(self) -> float:
+        """What an unknown value counts as."""
         return math.inf if self.kind.smaller_is_better else 0.0
 
     def of(self, run: Trajectory) -> float:
@@ -113,6 +117,7 @@ class Metric:
 
 
 def parse_metric(text: str) -> Metric:
+    """`seconds_to:0.8` -> a metric; refuses unknown names and impossible numbers."""
     name, colon, raw = text.strip().partition(":")
     if name not in KINDS:
         raise unknown_name("metric of --best", name, KINDS)

@@ -45,9 +45,11 @@ class Sweep:
 
     @property
     def labels(self) -> list[str]:
+        """Of the algorithms, in the order of the experiment."""
         return list(dict.fromkeys(row.label for row in self.rows))
 
     def of(self, label: str) -> list[Row]:
+        """The rows of one label, by point."""
         found = [row for row in self.rows if row.label == label]
         if not found:
             raise unknown_name("algorithm label", label, self.labels)
@@ -60,10 +62,12 @@ class Sweep:
 
     @property
     def sentences(self) -> list[str]:
+        """The answer for each label."""
         return [sentence(self, label) for label in self.labels]
 
     @property
     def table(self) -> Columns:
+        """One row a point and label: what `sweep.csv` holds."""
         return table(self)
 
     def to_pandas(self) -> Any:
@@ -79,6 +83,7 @@ def standard_metrics(best_by: Metric, targets: Sequence[float]) -> tuple[Metric,
 
 
 def rows_of(point: Point, result: Result, metrics: Sequence[Metric]) -> list[Row]:
+    """One row for each label of a point's result."""
     made = []
     for label in result.labels:
         runs = result.of(label)
@@ -149,6 +154,7 @@ def _edges(sweep: Sweep, best: Row) -> list[str]:
 
 
 def is_numeric(axis: Axis) -> bool:
+    """Whether all values of an axis are numbers."""
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in axis.values)
 
 
@@ -157,6 +163,7 @@ def _seeds(row: Row, metric: Metric) -> int:
 
 
 def question(axes: Sequence[Axis]) -> str:
+    """What a sweep over these axes asks."""
     return f"Which {' and '.join(axis.key for axis in axes)} should I use?"
 
 
