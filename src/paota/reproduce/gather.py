@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,12 +43,14 @@ def setting_of(cell: Stored) -> Setting:
 
 
 def curves_of(cell: Stored, label: str) -> Curves:
-    """The curves of one method."""
+    """The curves of one method in a cell whose runs look at the whole objective."""
+    return replace(accuracy_of(cell, label), objective=cell.of(label, "train_loss"))
+
+
+def accuracy_of(cell: Stored, label: str) -> Curves:
+    """The curves of one method without its objective: sweeps only know the loss of the batches."""
     return Curves(
-        accuracy=cell.of(label, "test_accuracy"),
-        time_s=cell.of(label, "time_s"),
-        objective=cell.of(label, "train_loss"),
-        diverged=cell.diverged(label),
+        accuracy=cell.of(label, "test_accuracy"), time_s=cell.of(label, "time_s"), diverged=cell.diverged(label)
     )
 
 
@@ -67,12 +70,12 @@ def noise_of(cells: Cells, scale: Scale) -> dict[str, NoiseCurve]:
 
 def final(cell: Stored, label: str) -> Floats:
     """Final accuracy of each seed, [seeds]."""
-    return curves_of(cell, label).final_accuracy()
+    return accuracy_of(cell, label).final_accuracy()
 
 
 def seconds_to(cell: Stored, label: str, target: float) -> Floats:
     """Simulated seconds to a test accuracy, [seeds]; infinite for never."""
-    return curves_of(cell, label).seconds_to(target)
+    return accuracy_of(cell, label).seconds_to(target)
 
 
 def values_of(cells: Cells, kind: str) -> list[tuple[str, float, Stored]]:
