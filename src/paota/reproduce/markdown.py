@@ -13,6 +13,7 @@ BETA = {"exact": "optimised (P2)", "staleness": "staleness only", "similarity": 
 
 
 def summary(verdicts: Sequence[Verdict], tables: Mapping[str, Sequence[Row]], cells: Mapping[str, Any]) -> str:
+    """The text of summary.md."""
     parts = [
         "### Verdicts\n",
         *_verdicts(verdicts),
