@@ -20,8 +20,9 @@ import numpy as np
 import paota
 from paota.experiment import Experiment
 from paota.registry import DIGITAL_UPLINKS
-from paota.runs.files import Columns, write_text
-from paota.runs.results import Result, first_reach
+from paota.runs.files import write_text
+from paota.runs.measures import final_accuracy, reach
+from paota.runs.results import Result, Trajectory
 
 TARGET = 0.8
 UPDATE = {"payload": "update"}
@@ -116,11 +117,11 @@ def experiment(setting: str, rounds: int) -> Experiment:
 
 def row(result: Result, label: str) -> str:
     runs = result.of(label)
-    reached = [reach(run.metrics) for run in runs]
+    reached = [spent_to_target(run) for run in runs]
     cells = [
         spread([seed[key] for seed in reached]) for key in ("round", "updates", "time_s", "energy_j", "airtime_ms")
     ]
-    final = np.array([known(run.metrics["test_accuracy"])[-1] for run in runs])
+    final = np.array([final_accuracy(run) for run in runs])
     accuracy = f"{100 * final.mean():.1f} ± {100 * final.std(ddof=1) if len(final) > 1 else 0:.1f} %"
     lost = sum(run.diverged_round is not None for run in runs)
     accuracy = f"diverged ({lost} of {len(runs)} seeds)" if lost else accuracy
@@ -134,8 +135,9 @@ def uplink(result: Result, label: str) -> str:
     return DIGITAL_UPLINKS.name_of(type(contestant.air.digital))
 
 
-def reach(metrics: Columns) -> dict[str, float]:
+def spent_to_target(run: Trajectory) -> dict[str, float]:
     """What had been spent when the target was reached; infinite if it never was."""
+    metrics = run.metrics
     totals = {
         "round": metrics["round"],
         "time_s": metrics["time_s"],
@@ -143,7 +145,7 @@ def reach(metrics: Columns) -> dict[str, float]:
         "energy_j": np.cumsum(metrics["energy_j"]),
         "airtime_ms": 1e3 * np.cumsum(metrics["airtime_s"]),
     }
-    return {name: first_reach({**metrics, name: total}, TARGET, name) for name, total in totals.items()}
+    return {name: reach(run, TARGET, total) for name, total in totals.items()}
 
 
 def spread(values: list[float]) -> str:
@@ -165,10 +167,6 @@ def figures(mean: float, deviation: float) -> str:
     places = max(0, 1 - leading)
     text = f"{mean:.{places}f} ± {deviation:.{places}f}"
     return text if power == 0 else f"({text})e{power}"
-
-
-def known(values: np.ndarray) -> np.ndarray:
-    return values[~np.isnan(values)]
 
 
 def replaced(text: str, table: str, setting: str) -> str:

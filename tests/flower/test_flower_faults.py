@@ -17,7 +17,7 @@ pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 
 import paota
-from paota.flower.history import Checkpoint
+from paota.flower.history import CheckpointFolder
 
 from .harness import deploy, make_grid, run
 from .memory_grid import MemoryGrid
@@ -244,7 +244,7 @@ def test_after_kill_9_the_server_goes_on_with_the_same_model_version(tmp_path: P
     root = Path(__file__).parents[2]
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(root)], timeout=300, capture_output=True)
     assert killed.returncode == -9, killed.stderr.decode()
-    saved = Checkpoint.load(tmp_path / "run" / "checkpoint-0.npz")
+    saved = CheckpointFolder(tmp_path / "run" / "checkpoint-0").load()
     assert len(saved.history) == 5
     assert saved.in_flight == K
 
@@ -282,7 +282,7 @@ def test_a_checkpoint_of_another_experiment_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_checkpoint_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "checkpoint-0.npz").write_bytes(b"rubbish")
-    with pytest.raises(paota.UserError, match=r"checkpoint-0\.npz"):
+    (tmp_path / "run" / "checkpoint-0").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoint-0" / "state.npz").write_bytes(b"rubbish")
+    with pytest.raises(paota.UserError, match=r"checkpoint-0/state\.npz"):
         deploy(tmp_path, TABLE, resume=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from paota.pages import write
 
-from .browser import Browser, find_chromium
+from .browser import Browser
 from .factory import make_result
 
 LONG = "a_very_long_label_without_any_space_that_would_push_the_page_to_the_side_" * 2
@@ -21,15 +20,6 @@ HOSTILE = (
     "<a href='javascript:alert(1)'>%{x}</a>",
     LONG,
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    executable = find_chromium()
-    if executable is None:
-        pytest.skip("no Chromium or Chrome on this machine: the report cannot be opened in a browser")
-    with Browser(executable) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +42,7 @@ FIGURES = "document.querySelectorAll('.plot').length"
 DRAWN = "document.querySelectorAll('.plot .main-svg:first-child').length"
 X_TITLE = "document.querySelector('[data-figure=test-accuracy] .xtitle').textContent"
 LINES = "document.querySelectorAll('[data-figure=test-accuracy] .scatterlayer .js-line').length"
+PRESSED = "[...document.querySelectorAll('.toggle [aria-pressed=true]')].map((button) => button.dataset.view)"
 READY = "document.body.dataset.ready === 'true'"
 
 
@@ -85,16 +76,52 @@ def test_every_figure_shows_something(browser: Browser, usual: Path) -> None:
     assert_quiet(browser)
 
 
-def test_axis_by_address_and_by_button(browser: Browser, usual: Path) -> None:
-    browser.open(usual, "#axis=seconds")
+def test_opens_on_seconds_and_rounds_are_one_click_away(browser: Browser, usual: Path) -> None:
+    browser.open(usual)
     assert browser.run(X_TITLE) == "simulated seconds"
-    assert browser.run("document.querySelector('[data-view=seconds]').getAttribute('aria-pressed')") == "true"
+    assert browser.run(PRESSED) == ["seconds"]
+    assert browser.run("location.hash") == ""
     browser.run("document.querySelector('[data-view=rounds]').click()")
     browser.wait_for(f"{READY} && {X_TITLE} === 'round'")
-    assert browser.run("location.hash") == ""
+    assert browser.run(PRESSED) == ["rounds"]
+    assert browser.run("location.hash") == "#axis=rounds"
     browser.run("document.querySelector('[data-view=seconds]').click()")
     browser.wait_for(f"{READY} && {X_TITLE} === 'simulated seconds'")
-    assert browser.run("location.hash") == "#axis=seconds"
+    assert browser.run("location.hash") == ""
+    assert_quiet(browser)
+
+
+@pytest.mark.parametrize(
+    ("fragment", "title"),
+    [
+        ("#axis=rounds", "round"),
+        ("#axis=seconds", "simulated seconds"),
+        ("#axis=nonsense", "simulated seconds"),
+        ("#axis=rounds&at=power", "round"),
+        ("#power", "simulated seconds"),
+    ],
+)
+def test_the_address_says_which_axis(browser: Browser, usual: Path, fragment: str, title: str) -> None:
+    browser.open(usual, fragment)
+    browser.run("window.scrollTo({top: 0, behavior: 'instant'})")
+    browser.wait_for(f"{READY} && {DRAWN} > 0 && document.querySelector('[data-figure=test-accuracy] .xtitle')")
+    assert browser.run(X_TITLE) == title
+    assert browser.run(PRESSED) == ["rounds" if title == "round" else "seconds"]
+    assert_quiet(browser)
+
+
+def test_a_link_to_a_section_does_not_forget_the_choice(browser: Browser, usual: Path) -> None:
+    browser.open(usual, "#axis=rounds")
+    browser.run("document.querySelector('nav a[href=\"#power\"]').click()")
+    browser.wait_for("location.hash === '#axis=rounds&at=power'")
+    top = "Math.abs(document.getElementById('power').getBoundingClientRect().top) < window.innerHeight"
+    browser.wait_for(top)
+    address = browser.run("location.hash")
+    browser.open(usual, address)
+    browser.wait_for(top)
+    assert browser.run(PRESSED) == ["rounds"]
+    browser.run("document.querySelector('nav a[href=\"#learning\"]').click()")
+    browser.wait_for("location.hash === '#axis=rounds&at=learning'")
     assert_quiet(browser)
 
 
@@ -131,14 +158,14 @@ def test_keyboard_reaches_every_control(browser: Browser, usual: Path) -> None:
     for _ in range(25):
         browser.press("Tab")
         reached.append(browser.run("document.activeElement.textContent.trim()"))
-        if reached[-1] == "seconds":
+        if reached[-1] == "rounds":
             break
     assert reached[:2] == ["Skip to the results", "Dark"]
-    assert reached[-5:] == ["paota", "local-sgd", "cotaf", "rounds", "seconds"]
+    assert reached[-5:] == ["paota", "local-sgd", "cotaf", "seconds", "rounds"]
     outline = browser.run("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
     browser.press(" ", "Space", " ")
-    browser.wait_for(f"{READY} && {X_TITLE} === 'simulated seconds'")
+    browser.wait_for(f"{READY} && {X_TITLE} === 'round'")
     browser.run("document.getElementById('theme').focus()")
     browser.press("Enter", text="\r")
     browser.wait_for("document.documentElement.dataset.theme === 'dark'")
@@ -203,7 +230,7 @@ def test_an_injected_script_would_be_refused(browser: Browser, usual: Path) -> N
 
 
 def test_data_as_table_and_as_file(browser: Browser, usual: Path, tmp_path: Path) -> None:
-    browser.open(usual)
+    browser.open(usual, "#axis=rounds")
     browser.run("document.querySelector('[data-table=test-accuracy]').open = true")
     rows = "document.querySelectorAll('[data-table=test-accuracy] tbody tr').length"
     browser.wait_for(f"{rows} > 0")
@@ -238,7 +265,7 @@ UNUSUAL = {
 def test_unusual_runs_open_quietly(browser: Browser, case: str, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write([make_result(**UNUSUAL[case])], path)  # type: ignore[arg-type]
-    browser.open(path, "#draw=all&axis=seconds")
+    browser.open(path, "#draw=all")
     browser.wait_for(f"{DRAWN} === {FIGURES}")
     assert browser.run(FIGURES) > 0
     assert_quiet(browser)

@@ -13,7 +13,7 @@ import pytest
 
 from paota.errors import UserError
 from paota.pages import render, write
-from paota.pages.markup import script_hash
+from paota.pages.page import script_hash
 from paota.runs.results import Result, Trajectory
 
 from .factory import make_result

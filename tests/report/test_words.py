@@ -8,12 +8,12 @@ from html import unescape
 import numpy as np
 import pytest
 
-from paota.pages.figure import listing, log_ticks, power_of_ten
-from paota.pages.study import distinct_names, gather
-from paota.pages.table import results_table
-from paota.pages.timing import staleness_bins
-from paota.pages.verdict import headline, what_ran
-from paota.pages.words import percent, quantity, target_percent
+from paota.pages.figure import log_ticks, power_of_ten
+from paota.pages.report.findings import headline, what_ran
+from paota.pages.report.results import results_table
+from paota.pages.report.study import distinct_names, gather
+from paota.pages.report.timing import staleness_bins
+from paota.pages.words import isolated, listing, percent, quantity, target_percent
 from paota.runs.results import Result
 
 from .factory import by_hand, make_result
@@ -29,8 +29,11 @@ def said(*results: Result) -> list[str]:
 
 
 def cells(*results: Result) -> list[list[str]]:
-    rows = re.findall(r"<tr>(.*?)</tr>", results_table(gather(results)))
-    return [[plain(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in rows]
+    """The heads of the columns, then of each row its head and its cells, notes included."""
+    table = results_table(gather(results))
+    rows = [[row.head, *row.cells] for row in table.rows]
+    said = [[plain(" ".join([cell.text, cell.badge, *cell.notes])) for cell in row] for row in rows]
+    return [[plain(head) for head in table.heads[1:]], *said]
 
 
 FAST = [(0.0, 0.1), (40.0, 0.5), (80.0, 0.8)]
@@ -67,12 +70,14 @@ def test_seeds_are_said_to_be_medians() -> None:
 def test_divergence_is_said_and_marked() -> None:
     result = make_result(rounds=10, seeds=2, devices=5, diverged=("cotaf",))
     assert said(result)[-1] == "cotaf diverged (seed 0 in round 6)."
-    assert any(row[0] == "cotafdiverged in 1 seed" for row in cells(result))
+    assert any(row[0] == "cotaf diverged in 1 seed" for row in cells(result))
 
 
 def test_table_of_one_seed() -> None:
-    groups, heads, fast, slow = cells(by_hand({"fast": [FAST], "slow": [SLOW]}))
-    assert groups == ["Algorithm", "Test accuracy", "Rounds to", "Simulated seconds to"]
+    result = by_hand({"fast": [FAST], "slow": [SLOW]})
+    groups = results_table(gather([result])).groups
+    assert groups == [("Test accuracy", 2), ("Rounds to", 2), ("Simulated seconds to", 2)]
+    heads, fast, slow = cells(result)
     assert heads == ["final, after 2 rounds", "after 80 s", "50 %", "80 %", "50 %", "80 %"]
     assert fast == ["fast", "80.0 %", "80.0 %", "1", "2", "40", "80"]
     assert slow == ["slow", "90.0 %", "60.0 %", "1", "2", "50", "100"]
@@ -90,7 +95,7 @@ def test_table_has_the_spread_and_says_what_was_not_reached() -> None:
 
 def test_equal_rounds_get_a_column_only_when_the_runs_are_of_unequal_length() -> None:
     longer = [*SLOW, (150.0, 0.95)]
-    _, heads, fast, slow = cells(by_hand({"fast": [FAST], "slow": [longer]}))
+    heads, fast, slow = cells(by_hand({"fast": [FAST], "slow": [longer]}))
     assert heads[:3] == ["final", "after 2 rounds", "after 80 s"]
     assert fast[1:4] == ["80.0 %", "80.0 %", "80.0 %"]
     assert slow[1:4] == ["95.0 %", "90.0 %", "60.0 %"]
@@ -99,7 +104,7 @@ def test_equal_rounds_get_a_column_only_when_the_runs_are_of_unequal_length() ->
 def test_several_runs_are_compared_at_the_time_that_all_of_them_reached() -> None:
     one = by_hand({"a": [FAST]}, name="one")
     two = by_hand({"a": [SLOW]}, name="two", targets=(0.9,))
-    _, heads, first, second = cells(one, two)
+    heads, first, second = cells(one, two)
     assert first[0] == "one: a"
     assert second[0] == "two: a"
     assert heads[1] == "after 80 s"
@@ -110,7 +115,7 @@ def test_several_runs_are_compared_at_the_time_that_all_of_them_reached() -> Non
 
 def test_best_of_each_column_is_bold() -> None:
     table = results_table(gather([by_hand({"fast": [FAST], "slow": [SLOW]})]))
-    bold = [plain(part) for part in re.findall(r"<strong[^>]*>(.*?)</strong>", table)]
+    bold = [plain(cell.text) for row in table.rows for cell in row.cells if cell.bold]
     assert bold == ["80.0 %", "1", "2", "40", "80", "90.0 %", "1", "2"]
 
 
@@ -127,6 +132,7 @@ def test_small_words() -> None:
     assert distinct_names(["a", "b", "a", "a (2)", "a"]) == ["a", "b", "a (2)", "a (2) (2)", "a (3)"]
     assert listing([]) == ""
     assert listing(["a", "b", "c"]) == "a, b and c"
+    assert listing(["<a>", isolated("<b>")]) == "&lt;a&gt; and <bdi>&lt;b&gt;</bdi>"
     assert percent(0.8314) == "83.1\u202f%"
     assert target_percent(0.825) == "82.5\u202f%"
     assert (quantity(12345.6), quantity(88.64), quantity(40.0)) == ("12,346", "88.6", "40")

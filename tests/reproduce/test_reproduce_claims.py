@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paota.reproduce.claims import CHANGED, FAILED, REPRODUCED, claims, judge, judge_all
-from paota.reproduce.evidence import Curves, Evidence, Sweep
+from paota.reproduce.evidence import Curves, Evidence, NoiseCurve
 
 SEEDS, ROUNDS = 10, 60
 
@@ -25,10 +25,10 @@ def curves(*, ends=0.85, half_life=8.0, round_s=8.0, objective_end=0.5, wobble=0
     )
 
 
-def sweep(breaks_dbm):
+def noise_curve(breaks_dbm):
     levels = (-300.0, -100.0, -80.0, -60.0, -40.0, -20.0, 0.0)
     accuracy = [[0.8 if level < breaks_dbm + 0.1 * seed else 0.1 for seed in range(SEEDS)] for level in levels]
-    return Sweep(title="made up", levels_dbm=levels, accuracy=np.array(accuracy))
+    return NoiseCurve(title="made up", levels_dbm=levels, accuracy=np.array(accuracy))
 
 
 def evidence(*, paota=None, update=None, local=None, cotaf=None, loud=None, six=None, noise=None):
@@ -169,11 +169,11 @@ def test_robustness_is_a_difference_of_losses():
     )  # surely worse, by half a point
     assert verdict_of("robust", hardly).estimate.low > 0
     assert verdict_of("robust", hardly).status == FAILED
-    louder = evidence(loud=same, noise={"paota-paper": sweep(-30), "cotaf": sweep(-70)})
+    louder = evidence(loud=same, noise={"paota-paper": noise_curve(-30), "cotaf": noise_curve(-70)})
     verdict = verdict_of("robust", louder)
     assert (verdict.status, verdict.change) == (CHANGED, "noise far louder than -74 dBm/Hz, PAOTA not held to its 15 W")
     assert verdict.changed_estimate.value > 20
-    reverse = evidence(loud=same, noise={"paota-paper": sweep(-70), "cotaf": sweep(-30)})
+    reverse = evidence(loud=same, noise={"paota-paper": noise_curve(-70), "cotaf": noise_curve(-30)})
     assert verdict_of("robust", reverse).status == FAILED
 
 

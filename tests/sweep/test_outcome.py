@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paota.errors import UserError
-from paota.sweeps.metrics import Score, parse_metric
+from paota.sweeps.metrics import parse_metric
 
 from .made_up import sweep_of, trajectory
 
@@ -36,14 +36,6 @@ def test_metrics_of_one_run(metric, value):
 )
 def test_a_diverged_run_is_the_worst(metric, worst):
     assert parse_metric(metric).of(trajectory([0.1, 0.9, math.nan], diverged=2)) == worst
-
-
-def test_half_the_seeds_must_get_there():
-    """As `Result.time_to`: between a number and never lies nothing."""
-    assert Score((10.0, 20.0, math.inf)).median == 20
-    assert Score((10.0, math.inf)).median == math.inf
-    assert Score((10.0, 20.0)).median == 15
-    assert Score((10.0, math.inf, math.inf)).reached == 1
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,18 @@
-"""The page: escapes everything, needs no network and no script, and a browser shows it without a complaint."""
+"""The page: escapes everything, needs no network, and a browser shows it without a complaint."""
 
 import importlib.util
+import json
 import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from paota.experiment import Experiment
-from paota.pages.sweep import render
+from paota.pages.page import render
+from paota.pages.sweep import build
 
 from .made_up import sweep_of, trajectory
 
@@ -26,7 +29,24 @@ HOSTILE = "</script><script>document['title']='owned'</script><img src=x onerror
 
 def page(base, axes, runs, best="seconds_to:0.8", **more):
     made, points = sweep_of(base, axes, runs, best, **more)
-    return render(made, base, points)
+    return render(build(made, base, points))
+
+
+def own_part(html):
+    """The page without the drawing library."""
+    from plotly.offline import get_plotlyjs
+
+    return html.replace(get_plotlyjs(), "")
+
+
+def figures(html):
+    data = re.search(r'<script type="application/json" id="payload">(.*?)</script>', html, re.DOTALL)
+    return json.loads(data.group(1), parse_constant=pytest.fail)["figures"]
+
+
+def written(figure):
+    """The texts in the cells of a heat map, row by row."""
+    return figure["views"]["all"]["traces"][1]["text"]
 
 
 def curves(*finals, labels=("paota",)):
@@ -49,19 +69,58 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_whole(name, base):
     axes, runs = PAGES[name]
-    html = page(base, axes, runs)
+    html = own_part(page(base, axes, runs))
     assert "{{" not in html
-    assert not re.search(r"\b(nan|inf)\b", re.sub(r"<(style|pre)\b.*?</\1>", "", html, flags=re.DOTALL))
+    assert not re.search(r"\b(nan|inf)\b", re.sub(r"<(style|pre|script)\b.*?</\1>", "", html, flags=re.DOTALL))
     assert "default-src 'none'" in html
-    assert "<script" not in html
+    assert html.count("<script") == 3  # data, library, ours
     assert not re.search(r"(src|href)=\"(?!#|data:)", html)
+    assert len(figures(html)) == {"three axes": 2}.get(name, 1)
 
 
 def test_the_best_cell_is_marked_once_and_says_its_number(base):
     html = page(base, *PAGES["two axes"])
-    cells = re.findall(r'<td class="([^"]*best[^"]*)"[^>]*>(.*?)</td>', html)
-    assert len(cells) == 1
-    assert cells[0][1].endswith(" 8 s")  # the third point
+    (figure,) = figures(html).values()
+    assert written(figure) == ["32 s", "24 s", "★ 8 s", "16 s"]
+    shades = figure["views"]["all"]["traces"][0]
+    assert shades["z"] == [[-32, -24], [-8, -16]]  # sooner is deeper
+    assert (shades["zmin"], shades["zmax"]) == pytest.approx((-32, -8))
+    assert html.count("<strong><bdi>★ ") == 1
+
+
+def test_a_line_has_its_band_and_its_largest_dot_is_the_best(base):
+    seeds = [[trajectory([0.1, *[0.2] * (wait + seed), 0.9], seed=seed) for seed in range(3)] for wait in (3, 0, 1)]
+    (figure,) = figures(page(base, {"timing.period_s": [4, 6, 8]}, seeds)).values()
+    (line,) = figure["views"]["all"]["traces"]
+    # 0.9 is judged after 4, 5 and 6 periods of 8 s, then 1 to 3, then 2 to 4.
+    assert (line["x"], line["y"]) == ([4, 6, 8], [40, 16, 24])
+    assert line["band"] == [[36, 12, 20], [44, 20, 28]]
+    assert np.argmax(line["marker"]["size"]) == 1
+
+
+def test_a_band_that_never_ends_stops_at_the_highest_known(base):
+    never = [trajectory([0.1, 0.9]), trajectory([0.1, 0.9], seed=1), trajectory([0.1, 0.2], seed=2)]
+    slow = [trajectory([0.1, 0.2, 0.2, 0.9], seed=seed) for seed in range(3)]
+    (figure,) = figures(page(base, {"timing.period_s": [4, 6]}, [never, slow])).values()
+    (line,) = figure["views"]["all"]["traces"]
+    assert line["y"] == [8, 24]
+    assert line["band"][1] == [24, 24]
+
+
+def test_values_over_decades_stand_on_a_logarithmic_axis(base):
+    values = {"power.omega": [0.1, 1, 10]}
+    (figure,) = figures(page(base, values, curves(0.9, 0.9, 0.9))).values()
+    assert figure["views"]["all"]["layout"]["xaxis"]["type"] == "log"
+
+
+def test_a_map_that_nobody_reaches_and_a_sweep_without_a_point(base):
+    axes = PAGES["two axes"][0]
+    (figure,) = figures(page(base, axes, curves(*[0.2] * 4))).values()
+    assert written(figure) == ["never"] * 4
+    assert figure["views"]["all"]["traces"][0]["z"] == [[None, None], [None, None]]
+    html = page(base, axes, [[]] * 4, failed=dict.fromkeys(range(4), "no memory"))
+    assert "No point has been computed." in html
+    assert figures(html) == {}
 
 
 def test_a_failed_point_is_shown_with_its_reason(base):
@@ -70,19 +129,20 @@ def test_a_failed_point_is_shown_with_its_reason(base):
     assert "1 of 4 points failed" in html
     assert "timing.period_s = 6, air.n0_dbm_per_hz = -74" in html
     assert "out of &lt;memory&gt;" in html
-    assert ">failed</td>" in html
+    assert written(figures(html)["map-0-0"])[3] == "failed"
 
 
-def hostile(table):
+def hostile(table, *, two_axes=False):
     base = Experiment.from_dict({**table, "name": HOSTILE, "algorithms": [{"name": "paota", "label": HOSTILE}]})
     key = f"algorithms.{HOSTILE}.payload"
-    return base, {key: ["model", "update"]}, curves(0.9, 0.8, labels=(HOSTILE,))
+    other = {"seed": [1, 2]} if two_axes else {}
+    return base, {key: ["model", "update"], **other}, curves(*[0.9, 0.8] * (1 + len(other)), labels=(HOSTILE,))
 
 
 def test_names_cannot_become_markup(table):
     base, axes, runs = hostile(table)
-    html = page(base, axes, runs)
-    assert "<script" not in html
+    html = own_part(page(base, axes, runs))
+    assert html.count("<script") == 3
     assert "<img" not in html
     assert "&lt;script&gt;" in html
 
@@ -96,26 +156,28 @@ def browser() -> Iterator[driver.Browser]:
         yield opened
 
 
-def show(browser: driver.Browser, path: Path, width: int) -> None:
-    browser.complaints.clear()
-    browser.requests.clear()
-    browser.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-    browser.send("Page.navigate", url=path.as_uri())
-    browser.wait_for("document.readyState === 'complete' && document.querySelector('footer')")
-
-
 @pytest.mark.parametrize("width", [360, 1280])
-@pytest.mark.parametrize("name", ["two axes", "one axis", "hostile"])
+@pytest.mark.parametrize("name", ["two axes", "one axis", "words", "hostile", "hostile map"])
 def test_in_a_browser(browser, tmp_path, base, table, name, width):
-    source, axes, runs = hostile(table) if name == "hostile" else (base, *PAGES[name])
+    attacked = name.startswith("hostile")
+    source, axes, runs = hostile(table, two_axes=name == "hostile map") if attacked else (base, *PAGES[name])
     path = tmp_path / "report.html"
     path.write_text(page(source, axes, runs), encoding="utf-8")
-    show(browser, path, width)
+    browser.open(path, "#draw=all", width=width)
+    browser.wait_for("document.querySelector('.plot .main-svg') && document.body.dataset.ready === 'true'")
     assert browser.complaints == []
     assert [url for url in browser.requests if not url.startswith(("file:", "data:", "about:"))] == []
     assert browser.run("document.title") != "owned"
+    assert browser.run("document.querySelectorAll('.plot a, .plot img').length") == 0
     assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")  # fits a phone
+    browser.run("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    browser.wait_for("document.querySelector('details.data table')")
     if name == "two axes":
-        deep = browser.run("getComputedStyle(document.querySelector('td.best')).backgroundColor")
-        pale = browser.run("getComputedStyle(document.querySelector('tbody td:not(.best):not(.void)')).backgroundColor")
-        assert deep != pale
+        cells = browser.run("[...document.querySelectorAll('.plot .textpoint')].map((cell) => cell.textContent)")
+        assert cells == ["32 s", "24 s", "★ 8 s", "16 s"]
+        rows = browser.run("[...document.querySelectorAll('details.data tbody tr')].map((row) => row.innerText)")
+        assert rows[2].split("\t")[:3] == ["6", "-174", "8 s"]
+    if attacked:
+        side = "x" if name == "hostile" else "y"
+        title = browser.run(f"document.querySelector('.plot .{side}title').textContent")
+        assert title.startswith("algorithms.</script><script>")

@@ -19,9 +19,10 @@ from paota.cli import main
 from paota.errors import UserError
 from paota.experiment import Experiment
 from paota.runs import files
+from paota.runs.pool import run_tasks
+from paota.runs.task import RunTask
 from paota.sweeps import compute, folders, gather, prepare, sweep
 from paota.sweeps.grid import Axis
-from paota.sweeps.work import Job, in_processes
 
 OVER = {"training.learning_rate": [0.05, 0.1], "timing.period_s": [6.0, 8.0]}
 AXES = tuple(Axis(key, tuple(values)) for key, values in OVER.items())
@@ -74,45 +75,51 @@ def test_floats_share_one_compilation(base, tmp_path):
     from paota import engine
 
     engine.forget_programs()
-    order, points = prepare(base, [Axis("training.learning_rate", (0.01, 0.02, 0.03))])
-    path = folders.begin(tmp_path / "s", order)
-    assert compute(path, order, points, jobs=1) == {}
+    spec = prepare(base, [Axis("training.learning_rate", (0.01, 0.02, 0.03))])
+    path = folders.begin(tmp_path / "s", spec)
+    assert compute(path, spec, jobs=1) == {}
     assert engine.known_programs() == 1
 
 
 def test_processes_give_the_same_bytes_and_a_dead_worker_costs_one_point(base, whole, tmp_path):
     """A worker is killed in the middle: its point is reported, the others finish, and going on completes the sweep."""
-    order, points = prepare(base, AXES, seeds=2, best="final_accuracy")
-    path = folders.begin(tmp_path / "s", order)
+    spec = prepare(base, AXES, seeds=2, best="final_accuracy")
+    path = folders.begin(tmp_path / "s", spec)
     killed = []
 
-    def watch(news):
-        if not killed and news.kind == "done":
+    def watch(update):
+        if not killed and update.kind == "done":
             victim = next(child for child in multiprocessing.active_children() if child.is_alive())
             os.kill(victim.pid, signal.SIGKILL)
             killed.append(victim.pid)
 
-    failed = compute(path, order, points, jobs=2, watch=watch)
+    failed = compute(path, spec, jobs=2, watch=watch)
     assert len(failed) <= 1  # none, if the victim had just finished its last point
     assert all("SIGKILL" in why for why in failed.values())
     assert sum((path / "points" / f"{i:03d}" / "run.json").is_file() for i in range(4)) == 4 - len(failed)
-    assert compute(path, order, points, jobs=1) == {}
-    gather(path, order, points, {})
+    assert compute(path, spec, jobs=1) == {}
+    gather(path, spec, {})
     assert content(path) == content(whole.folder)
     assert multiprocessing.active_children() == []
 
 
 def test_a_worker_that_dies_is_replaced(base, tmp_path):
-    """One worker, three jobs, of which the second kills its process: the third is computed by a new one."""
+    """Two workers, four tasks, of which the first two kill their process: the others are computed by new ones."""
     plugin = tmp_path / "deadly.py"
     plugin.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    jobs = [
-        Job(index=i, experiment=base.to_dict(), base=".", seeds=1, folder=str(tmp_path / str(i)), plugins=plugins)
-        for i, plugins in enumerate([(), (str(plugin),), ()])
-    ]
-    ends = {news.index: news for news in in_processes(jobs, 1) if news.kind != "advanced"}
-    assert [ends[i].kind for i in range(3)] == ["done", "failed", "done"]
-    assert "SIGKILL" in ends[1].why
+    tasks = [
+        RunTask(
+            key=name, experiment=base.to_dict(), seeds=1, folder=str(tmp_path / name),
+            plugins=(str(plugin),) if name in "ab" else (),
+        )
+        for name in "abcd"
+    ]  # fmt: skip
+    ends = {}
+    failed = run_tasks(tasks, workers=2, watch=lambda update: ends.update({update.key: update.kind}))
+    assert ends == {"a": "failed", "b": "failed", "c": "done", "d": "done"}
+    assert set(failed) == {"a", "b"}
+    assert all("SIGKILL" in reason for reason in failed.values())
+    assert multiprocessing.active_children() == []
 
 
 def test_a_point_that_cannot_run_is_reported_and_the_others_finish(base, tmp_path, capsys):
@@ -153,11 +160,11 @@ def test_another_sweep_in_the_same_folder_is_refused(whole, table, changes, says
 
 
 def test_a_point_of_another_sweep_is_refused(base, whole, tmp_path):
-    order, points = prepare(base, [Axis("training.learning_rate", (0.3,))], seeds=2)
-    path = folders.begin(tmp_path / "s", order)
+    spec = prepare(base, [Axis("training.learning_rate", (0.3,))], seeds=2)
+    path = folders.begin(tmp_path / "s", spec)
     shutil.copytree(whole.folder / "points" / "000", path / "points" / "000")
     with pytest.raises(UserError, match=r"experiment.timing.period_s was 6.0 and is 8.0; remove it"):
-        compute(path, order, points, jobs=1)
+        compute(path, spec, jobs=1)
 
 
 def test_a_finished_sweep_is_shown_again_and_may_be_judged_by_another_metric(whole, capsys):

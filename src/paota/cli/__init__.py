@@ -20,6 +20,7 @@ WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments,
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code: 0, 1 if something failed, 2 for a mistake of the user's, 130 after Ctrl-C."""
     parser = build_parser()
     try:
         args = parser.parse_args(argv)
@@ -62,6 +63,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
     parser = Parser(prog="paota", description="Semi-asynchronous federated edge learning over the air.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from ..experiment import Experiment, as_experiment, read_preset
+from ..experiment import Experiment
+from .arguments import add_experiment, read_experiment
 
 if TYPE_CHECKING:
     from ..theory import Analysis
@@ -24,11 +25,7 @@ def add_parser(commands: Any) -> None:
         description="Run one algorithm with all its models kept, estimate the constants of Theorem 1 from them, and "
         "print every term of the bound beside the measured gap. The same settings and seed give the same run again.",
     )
-    parser.add_argument("source", nargs="?", metavar="RUN|EXPERIMENT.toml", help="a run folder or an experiment file")
-    parser.add_argument("--preset", metavar="NAME", help="start from a built-in experiment")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help="change one setting"
-    )
+    add_experiment(parser, metavar="RUN|EXPERIMENT.toml", what="a run folder or an experiment file")
     parser.add_argument("--label", metavar="LABEL", help="which algorithm of the experiment (default: its first one)")
     parser.add_argument(
         "--rounds", type=int, default=ROUNDS, metavar="R", help=f"look at the first R rounds (default {ROUNDS})"
@@ -63,23 +60,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _experiment(args: argparse.Namespace) -> Experiment:
-    if args.source and args.preset:
-        raise UserError("give a run folder or an experiment file, or --preset, not both")
-    source: Any = read_preset(args.preset) if args.preset else args.source
-    if source and not args.preset and Path(source).is_dir():
-        source = Path(source) / "experiment.toml"
-        if not source.is_file():
-            raise UserError(f"'{args.source}' is not a run folder (no experiment.toml in it)")
-    experiment = as_experiment(source, args.changes)
+    if args.experiment and Path(args.experiment).is_dir():
+        file = Path(args.experiment) / "experiment.toml"
+        if not file.is_file():
+            raise UserError(f"'{args.experiment}' is not a run folder (no experiment.toml in it)")
+        args.experiment = file
+    experiment = read_experiment(args)
     # Whole rounds, and no looks of the run's own: the analysis takes them itself.
     changes = {"rounds": args.rounds, "evaluation.every": args.rounds, "evaluation.train_loss": "batches"}
     return experiment.override(changes)
 
 
 def _write(analysis: Analysis, folder: Path) -> None:
-    from ..pages.reproduction_style import available
+    from ..pages.bound import draw
+    from ..pages.export import available
     from ..runs.files import write_csv, write_json
-    from ..theory.figure import draw
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +84,7 @@ def _write(analysis: Analysis, folder: Path) -> None:
     write_json(folder / "bound.json", analysis.to_dict())
     if not available():
         print("no figure was drawn: matplotlib is not installed (pip install 'paota[paper]')", file=sys.stderr)
-    draw(analysis, folder)
+    draw(analysis.table(), folder)
 
 
 def _show(analysis: Analysis) -> None:

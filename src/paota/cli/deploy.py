@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
-from ..experiment import as_experiment, read_preset
 from ..runs.folder import refuse_used_folder
+from .arguments import add_experiment, read_experiment
+from .run import default_folder
 
 
 def add_parser(commands: Any) -> None:
@@ -21,11 +20,7 @@ def add_parser(commands: Any) -> None:
         description="Start a Flower SuperLink and one SuperNode a device on this machine (loopback, TLS, node keys), "
         "run the experiment on them in real time, and stop them all. Needs the extra: pip install 'paota[flower]'.",
     )
-    parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT.toml", help="an experiment file")
-    parser.add_argument("--preset", metavar="NAME", help="start from a built-in experiment")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help="change one setting"
-    )
+    add_experiment(parser)
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-deployed-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help="go on from the checkpoint in this folder")
     parser.add_argument(
@@ -45,9 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from ..flower.deployment import Deployment
     from ..flower.launch import check_size, run_here, write_app
 
-    if args.experiment and args.preset:
-        raise UserError("give an experiment file or --preset, not both")
-    experiment = as_experiment(read_preset(args.preset) if args.preset else args.experiment, args.changes)
+    experiment = read_experiment(args)
     Deployment().contestants(experiment)
     config: dict[str, Any] = {"time-scale": args.time_scale, "emulate-latency": not args.real_latency}
     if args.write_app:
@@ -56,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.write_app}: run it with 'flwr run {args.write_app} CONNECTION --stream'")
         return 0
     check_size(experiment.data.devices)
-    default = Path("runs") / f"{experiment.name}-deployed-{datetime.now():%Y%m%d-%H%M%S}"
-    out = Path(args.resume or args.out or default).resolve()
+    out = Path(args.resume or args.out or default_folder(f"{experiment.name}-deployed")).resolve()
     if not args.resume:
         refuse_used_folder(out)
     work = Path(tempfile.mkdtemp(prefix="paota-deploy-"))

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
+
+if TYPE_CHECKING:
+    from ..reproduce.cells import Cell
+    from ..reproduce.run import Reproduction
+    from .display import TasksDisplay
 
 
 def add_parser(commands: Any) -> None:
@@ -39,14 +45,46 @@ def run(args: argparse.Namespace) -> int:
     if out.exists() and not out.is_dir():
         raise UserError(f"--out: '{out}' is a file, and a folder is needed")
 
-    from ..reproduce.display import Display
     from ..reproduce.run import reproduce
-    from ..reproduce.show import show
 
-    with Display(sys.stderr, quiet=args.quiet) as display:
-        report = reproduce(
-            out, quick=args.quick, seeds=args.seeds, workers=args.workers, parts=args.parts, display=display
-        )
-    show(report)
-    print(f"\nreport: {report.page}")
+    made = reproduce(
+        out, quick=args.quick, seeds=args.seeds, workers=args.workers, parts=args.parts,
+        display=None if args.quiet else _display,
+    )  # fmt: skip
+    _show(made)
+    print(f"\nreport: {made.page}")
     return 0
+
+
+def _display(cells: Sequence[Cell]) -> TasksDisplay:
+    from .display import TasksDisplay
+
+    names = {cell.name: cell.name for cell in cells}
+    work = {cell.name: float(cell.work) for cell in cells}
+    return TasksDisplay("reproducing", "cells to compute", names, sys.stderr, work)
+
+
+def _show(made: Reproduction) -> None:
+    """The verdicts as a table."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from ..reproduce.claims import CHANGED, FAILED, REPRODUCED
+
+    colours = {REPRODUCED: "green", CHANGED: "yellow", FAILED: "red"}
+    console = Console()
+    table = Table(
+        title="smoke run: these figures say nothing about the paper" if made.scale.quick else None, show_lines=True
+    )
+    for heading in ("claim", "paper", "measured", "verdict"):
+        table.add_column(heading)
+    for v in made.verdicts:
+        change = f"\n({escape(v.change)}: {escape(str(v.changed_estimate))})" if v.change else ""
+        table.add_row(
+            escape(v.claim.statement), escape(v.claim.paper), escape(str(v.estimate)),
+            f"[{colours[v.status]}]{v.status}[/]{change}",
+        )  # fmt: skip
+    console.print(table)
+    if not made.figures:
+        console.print("no figures were drawn: matplotlib is not installed (pip install 'paota\\[paper]')")

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Interrupted, UserError
-from ..experiment import Experiment, as_experiment, read_preset
+from ..experiment import Experiment
 from ..runs.files import jsonable
 from ..runs.folder import (
     CHECKPOINTS,
@@ -28,6 +28,7 @@ from ..runs.folder import (
     refuse_used_folder,
     remove_leftovers,
 )
+from .arguments import add_experiment, read_experiment
 
 if TYPE_CHECKING:
     from ..runs.results import Result
@@ -39,14 +40,7 @@ def add_parser(commands: Any) -> None:
         help="run an experiment: one setting, several algorithms on identical draws",
         description="Run an experiment. Without a file: the paper's setting with PAOTA, Local SGD and COTAF.",
     )
-    parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT.toml", help="an experiment file")
-    parser.add_argument(
-        "--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)"
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
-        help="change one setting, e.g. --set timing.period_s=6 or --set algorithms.paota.payload=update",
-    )  # fmt: skip
+    add_experiment(parser)
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="repeat with N seeds (default 1)")
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help="go on with an interrupted run, to the same bits")
@@ -81,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
     from .. import simulate
     from ..runs.checkpoint import Checkpoints
-    from .display import LiveProgress
+    from .display import RunDisplay
 
     if clustered:
         from ..engine.sharding import join_cluster
@@ -90,9 +84,9 @@ def run(args: argparse.Namespace) -> int:
             simulate.execute(simulate.plan(experiment, seeds=seeds))  # a helper: process 0 shows and writes
             return 0
     plan = simulate.plan(experiment, seeds=seeds)
-    folder = folder or begin_folder(args.out or _default_folder(experiment), plan)
+    folder = folder or begin_folder(args.out or default_folder(experiment.name), plan)
     checkpoints = Checkpoints(folder / CHECKPOINTS, simulate.identity(plan), every_s=args.checkpoint_every)
-    watch = nullcontext() if args.json or args.quiet else LiveProgress(plan, stream=sys.stderr)
+    watch = nullcontext() if args.json or args.quiet else RunDisplay(plan, sys.stderr)
     try:
         with stop_on_ctrl_c() as stop, watch as progress:
             if clustered:  # helpers would not know of a checkpoint, nor of a wish to stop
@@ -147,19 +141,13 @@ def stop_on_ctrl_c() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _default_folder(experiment: Experiment) -> Path:
-    return Path("runs") / f"{_slug(experiment.name)}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
+def default_folder(name: str) -> Path:
+    """`runs/NAME-DATE-TIME`, with what a file name cannot hold replaced."""
+    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60].strip("-") or "run"
+    return Path("runs") / f"{kept}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
 
 
 def _experiment(args: argparse.Namespace) -> Experiment:
-    if args.experiment and args.preset:
-        raise UserError("give an experiment file or --preset, not both")
     if args.seeds < 1:
         raise UserError(f"--seeds must be at least 1, not {args.seeds}")
-    source = read_preset(args.preset) if args.preset else args.experiment
-    return as_experiment(source, args.changes)
-
-
-def _slug(name: str) -> str:
-    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60]
-    return kept.strip("-") or "run"
+    return read_experiment(args)

@@ -7,21 +7,20 @@ import json
 import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from ..experiment import as_experiment, parse_assignment, read_preset
+from ..experiment import parse_assignment
 from ..runs.files import jsonable
 from ..runs.folder import refuse_used_folder
-from .run import _slug
+from .arguments import add_experiment, read_experiment
+from .run import default_folder
 
 if TYPE_CHECKING:
-    from ..sweeps import Order, Sweep
+    from ..runs.pool import Watch
+    from ..sweeps import Sweep, SweepSpec
     from ..sweeps.grid import Point
-    from ..sweeps.work import News
 
 MOST_LINES = 40
 
@@ -34,19 +33,11 @@ def add_parser(commands: Any) -> None:
         "Metrics of --best: seconds_to:A, rounds_to:A, joules_to:A (to test accuracy A), final_accuracy, "
         "accuracy_at:SECONDS, accuracy_after:ROUNDS, final_loss.",
     )
-    parser.add_argument(
-        "experiment", nargs="?", metavar="EXPERIMENT.toml", help="an experiment file (default: the paper)"
-    )
-    parser.add_argument(
-        "--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)"
-    )
+    add_experiment(parser)
     parser.add_argument(
         "--over", action="append", default=[], metavar="KEY=V1,V2,...",
         help="sweep one setting, e.g. --over timing.period_s=4,6,8; several make a grid",
     )  # fmt: skip
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help="change one setting"
-    )
     parser.add_argument("--seeds", type=int, metavar="N", help="repeat every point with N seeds (default 1)")
     parser.add_argument(
         "--best", metavar="METRIC", help="what decides, e.g. seconds_to:0.8 (default: the highest target)"
@@ -73,97 +64,55 @@ def run(args: argparse.Namespace) -> int:
     if args.resume and args.out:
         raise UserError("--resume goes on in its own folder: give it without --out")
     if args.ray is not None:
-        from ..sweeps.on_ray import require_ray
+        from ..runs.on_ray import require_ray
 
         require_ray()
-    order, points = _order(args)
+    spec = _spec(args)
     if args.out:
         refuse_used_folder(args.out)
-    folder = Path(args.resume) if args.resume else sweeps.folders.begin(args.out or _default_folder(order), order)
-    display: AbstractContextManager[Any] = nullcontext(lambda news: None)
-    if not (args.json or args.quiet):
-        display = _Display(order, points, sys.stderr)
+    folder = (
+        Path(args.resume)
+        if args.resume
+        else sweeps.folders.begin(args.out or default_folder(f"{spec.experiment.name}-sweep"), spec)
+    )
     try:
-        with display as watch:
-            failed = sweeps.compute(
-                folder, order, points, jobs=args.jobs, ray=args.ray, plugins=args.plugin, watch=watch
-            )
+        with _display(spec, quiet=args.json or args.quiet) as watch:
+            failed = sweeps.compute(folder, spec, jobs=args.jobs, ray=args.ray, plugins=args.plugin, watch=watch)
     except KeyboardInterrupt:
         again = f"paota sweep --resume {shlex.quote(str(folder))}"
         print(f"\npaota: interrupted; what is finished is saved; go on with: {again}", file=sys.stderr)
         return 130
-    made = sweeps.gather(folder, order, points, failed)
-    _show(made, points, args)
+    _show(sweeps.gather(folder, spec, failed), spec.points, args)
     return 1 if failed else 0
 
 
-def _order(args: argparse.Namespace) -> tuple[Order, tuple[Point, ...]]:
+def _spec(args: argparse.Namespace) -> SweepSpec:
     """What to sweep: from the arguments, or from the folder to go on with (then both must agree, if both are given)."""
     from .. import sweeps
 
-    if args.experiment and args.preset:
-        raise UserError("give an experiment file or --preset, not both")
     if args.resume and not (args.experiment or args.preset or args.changes or args.over):
-        order = sweeps.folders.read(args.resume)
-        if args.seeds not in (None, order.seeds):
-            raise UserError(f"'{args.resume}' holds a sweep with {order.seeds} seeds, not {args.seeds}")
-        return sweeps.prepare(order.experiment, order.axes, seeds=order.seeds, best=args.best or order.best)
-    base = as_experiment(read_preset(args.preset) if args.preset else args.experiment, args.changes)
+        begun = sweeps.folders.read(args.resume)
+        if args.seeds not in (None, begun.seeds):
+            raise UserError(f"'{args.resume}' holds a sweep with {begun.seeds} seeds, not {args.seeds}")
+        return sweeps.prepare(begun.experiment, begun.axes, seeds=begun.seeds, best=args.best or begun.best)
+    base = read_experiment(args)
     fixed = [parse_assignment(text)[0] for text in args.changes]
     axes = [sweeps.parse_axis(text) for text in args.over]
     seeds = 1 if args.seeds is None else args.seeds
-    order, points = sweeps.prepare(base, axes, seeds=seeds, best=args.best, fixed=fixed)
+    spec = sweeps.prepare(base, axes, seeds=seeds, best=args.best, fixed=fixed)
     if args.resume:
-        sweeps.folders.refuse_other(args.resume, order)
-    return order, points
+        sweeps.folders.refuse_other(args.resume, spec)
+    return spec
 
 
-def _default_folder(order: Order) -> Path:
-    return Path("runs") / f"{_slug(order.experiment.name)}-sweep-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
+def _display(spec: SweepSpec, *, quiet: bool) -> AbstractContextManager[Watch]:
+    if quiet:
+        return nullcontext(lambda update: None)
+    from ..sweeps.grid import place
+    from .display import TasksDisplay
 
-
-class _Display:
-    """One bar over all points; failures are told as they happen."""
-
-    def __init__(self, order: Order, points: tuple[Point, ...], stream: IO[str]) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        self._order, self._points = order, points
-        self._share: dict[int, float] = {}
-        self._done = 0
-        self._bar = Progress(
-            TextColumn("sweeping"), BarColumn(bar_width=30), TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=Console(file=stream),
-        )  # fmt: skip
-        self._task = self._bar.add_task("", total=len(points), note=self._note())
-
-    def __enter__(self) -> _Display:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def __call__(self, news: News) -> None:
-        if news.kind == "failed":
-            self._bar.console.print(
-                f"{_where(self._order, self._points[news.index])}: failed: {news.why}", markup=False
-            )
-        self._done += news.kind != "advanced"
-        self._share[news.index] = news.share if news.kind == "advanced" else 1.0
-        self._bar.update(self._task, completed=sum(self._share.values()), note=self._note())
-
-    def _note(self) -> str:
-        return f"{self._done}/{len(self._points)} points"
-
-
-def _where(order: Any, point: Point) -> str:
-    from ..sweeps.grid import show
-
-    return ", ".join(f"{axis.key} = {show(value)}" for axis, value in zip(order.axes, point.values, strict=True))
+    names = {str(point.index): place(spec.axes, point.values) for point in spec.points}
+    return TasksDisplay("sweeping", "points", names, sys.stderr)
 
 
 def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> None:
@@ -173,7 +122,7 @@ def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> N
     from rich.console import Console
     from rich.table import Table
 
-    from ..sweeps.grid import show
+    from ..sweeps.grid import place, show
     from ..sweeps.outcome import best_row, question
 
     console = Console(highlight=False, markup=False)
@@ -199,7 +148,7 @@ def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> N
     for sentence in made.sentences or ["No point has been computed."]:
         console.print(f"  {sentence}", soft_wrap=True)
     for index, why in made.failed.items():
-        console.print(f"failed: {_where(made, points[index])}: {why}", soft_wrap=True)
+        console.print(f"failed: {place(made.axes, points[index].values)}: {why}", soft_wrap=True)
     console.print(f"\ntable:  {made.folder}/sweep.csv\nreport: {made.folder}/report.html", soft_wrap=True)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine import Log
-from ..errors import UserError
 from ..experiment import Contestant
-from ..runs import files
+from ..runs import checkpoint as codec
 from ..runs.results import Trajectory
 from ..simulate import Plan
 from ..simulate.records import trajectory_of
@@ -25,7 +24,7 @@ from .aggregation import Concluded
 from .answers import Arrival
 from .roster import Incident
 
-TIMELINE = ("time_s", "offsets", "device", "version", "training", "start_s", "finish_s")
+STATE = "state.npz"
 PER_DEVICE = ("weight", "amplitude", "similarity", "transmit_power_w")
 
 
@@ -62,6 +61,19 @@ class History:
         if not np.isfinite(concluded.model).all():
             self.diverged_round = len(self)
 
+    def event(self, index: int) -> dict[str, NDArray[Any]]:
+        """One aggregation as arrays: `add` takes them back."""
+        scalars = {"time_s": self.time_s[index], "judged": self.judged[index], "noise_std": self.noise_std[index]}
+        arrays = {name: np.array(value, float) for name, value in scalars.items()}
+        return {**arrays, "per_device": self.per_device[index], **self.participants[index]._asdict()}
+
+    def add(self, event: Mapping[str, NDArray[Any]]) -> None:
+        self.time_s.append(float(event["time_s"]))
+        self.judged.append(tuple(event["judged"].tolist()))
+        self.noise_std.append(float(event["noise_std"]))
+        self.per_device.append(event["per_device"])
+        self.participants.append(Participants(**{name: event[name] for name in Participants._fields}))
+
     def timeline(self) -> Timeline:
         return Timeline.build(zip(self.time_s, self.participants, strict=True))
 
@@ -96,10 +108,10 @@ class Checkpoint:
 
     label: str
     history: History
-    model: NDArray[Any]  # w^r
-    previous_model: NDArray[Any]  # w^(r-1)
+    model: NDArray[Any]  # w^r, [d]
+    previous_model: NDArray[Any]  # w^(r-1), [d]
     state: list[NDArray[Any]]  # leaves of the algorithm's own state
-    trainings: list[int]
+    trainings: list[int]  # begun so far, by device
     incidents: list[Incident]
     in_flight: int  # trainings nobody will wait for after a restart
     lost: int = 0  # trainings lost by restarts so far
@@ -107,49 +119,61 @@ class Checkpoint:
     compute_s: float = 0.0
     finished: bool = False
 
-    def save(self, path: Path) -> None:
-        h = self.history
-        timeline = h.timeline()
+
+class CheckpointFolder:
+    """A checkpoint on disk. Saving costs as much in the last round as in the first.
+
+    `round-000001.npz`, ... hold one aggregation each and are written once (the newest again when it is judged).
+    `state.npz` holds the rest; it is written last, and says how many rounds count.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rounds = 0  # written so far
+        self._judged: tuple[float, ...] = ()  # of the newest of them
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        c, h = checkpoint, checkpoint.history
+        self.path.mkdir(exist_ok=True)
+        newest_changed = self._rounds > 0 and not np.array_equal(
+            h.judged[self._rounds - 1], self._judged, equal_nan=True
+        )
+        for event in range(self._rounds - newest_changed, len(h)):
+            codec.write(self._round(event), {"round": event + 1}, h.event(event))
+        self._rounds, self._judged = len(h), h.judged[-1] if h.judged else ()
         facts = {
-            "label": self.label, "in_flight": self.in_flight, "lost": self.lost, "restarts": self.restarts,
-            "finished": self.finished, "diverged_round": h.diverged_round, "compute_s": self.compute_s,
-            "incidents": [dataclasses.asdict(i) for i in self.incidents], "state": len(self.state),
+            "rounds": len(h), "diverged_round": h.diverged_round, "label": c.label, "in_flight": c.in_flight,
+            "lost": c.lost, "restarts": c.restarts, "compute_s": c.compute_s, "finished": c.finished,
+            "incidents": [dataclasses.asdict(incident) for incident in c.incidents],
         }  # fmt: skip
         arrays = {
-            "facts": np.frombuffer(json.dumps(facts).encode(), np.uint8),
-            "model": self.model, "previous_model": self.previous_model, "trainings": np.array(self.trainings, np.int64),
-            "initial": np.array(h.initial), "judged": np.array(h.judged, float).reshape(-1, 3),
-            "noise_std": np.array(h.noise_std, float),
-            "per_device": np.concatenate([*h.per_device, np.zeros((len(PER_DEVICE), 0))], axis=1),
-            **{f"timeline.{name}": getattr(timeline, name) for name in TIMELINE},
-            **{f"state.{i}": leaf for i, leaf in enumerate(self.state)},
+            "initial": np.array(h.initial), "model": c.model, "previous_model": c.previous_model,
+            "trainings": np.array(c.trainings, np.int64), **{f"state.{i}": leaf for i, leaf in enumerate(c.state)},
         }  # fmt: skip
-        files.write_npz(path, arrays)
+        codec.write(self.path / STATE, facts, arrays)
 
-    @classmethod
-    def load(cls, path: Path) -> Checkpoint:
-        arrays = files.read_npz(path)
+    def load(self) -> Checkpoint | None:
+        """What was saved, or None if nothing was."""
+        if not (self.path / STATE).exists():
+            return None
+        facts, arrays = codec.read(self.path / STATE)
         try:
-            facts = json.loads(arrays["facts"].tobytes())
-            t = Timeline(**{name: arrays[f"timeline.{name}"] for name in TIMELINE})
-            slices = [slice(a, b) for a, b in zip(t.offsets[:-1], t.offsets[1:], strict=True)]
-            history = History(
-                initial=tuple(arrays["initial"].tolist()),
-                time_s=t.time_s.tolist(),
-                participants=[
-                    Participants(t.device[s], t.version[s], t.training[s], t.start_s[s], t.finish_s[s]) for s in slices
-                ],
-                judged=[tuple(row) for row in arrays["judged"].tolist()],
-                noise_std=arrays["noise_std"].tolist(),
-                per_device=[arrays["per_device"][:, s] for s in slices],
-                diverged_round=facts["diverged_round"],
-            )
-            return cls(
-                label=facts["label"], history=history, model=arrays["model"], previous_model=arrays["previous_model"],
-                state=[arrays[f"state.{i}"] for i in range(facts["state"])], trainings=arrays["trainings"].tolist(),
-                incidents=[Incident(**i) for i in facts["incidents"]], in_flight=facts["in_flight"],
-                lost=facts["lost"], restarts=facts["restarts"], compute_s=facts["compute_s"],
-                finished=facts["finished"],
+            history = History(initial=tuple(arrays.pop("initial").tolist()), diverged_round=facts.pop("diverged_round"))
+            for event in range(facts.pop("rounds")):
+                history.add(codec.read(self._round(event))[1])
+            state = codec.numbered(arrays, "state")
+            made = Checkpoint(
+                history=history, model=arrays["model"], previous_model=arrays["previous_model"], state=state,
+                trainings=arrays["trainings"].tolist(), incidents=[Incident(**i) for i in facts.pop("incidents")],
+                **facts,
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise UserError(f"'{path}' is not a checkpoint of this version of paota ({error!r})") from None
+            raise codec.not_ours(self.path / STATE, error) from None
+        self._rounds, self._judged = len(history), history.judged[-1] if history.judged else ()
+        return made
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path)
+
+    def _round(self, event: int) -> Path:
+        return self.path / f"round-{event + 1:06d}.npz"

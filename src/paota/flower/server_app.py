@@ -27,7 +27,7 @@ from .aggregation import Aggregator
 from .coordinator import Clock, Coordinator, Pace, RealClock
 from .deployment import Deployment, scheme_of
 from .grid import FlowerPost
-from .history import Checkpoint, History
+from .history import Checkpoint, CheckpointFolder, History
 
 logger = logging.getLogger("paota.flower")
 
@@ -45,14 +45,14 @@ def serve(grid: Grid, context: Context, folder: Path, *, clock: Clock | None = N
     done, trajectories = [], []
     for i, contestant in enumerate(contestants):
         last_one = i == len(contestants) - 1
-        run = _Run(schedule, contestant, deployment, grid, clock or RealClock(), out / f"checkpoint-{i}.npz")
+        run = _Run(schedule, contestant, deployment, grid, clock or RealClock(), out / f"checkpoint-{i}")
         done.append(last := run.go(bring_home=not last_one))
         trajectories.append(last.history.trajectory(plan, contestant, experiment.seed, last.model, last.compute_s))
     info = {**simulate.environment(started), "deployment": _facts(deployment, experiment, done)}
     result = Result(experiment=plan.experiment, trajectories=trajectories, info=info)
     write_folder(result, out)
     for i in range(len(contestants)):
-        (out / f"checkpoint-{i}.npz").unlink()
+        CheckpointFolder(out / f"checkpoint-{i}").remove()
     logger.info("the run folder is %s", out.resolve())
     return result
 
@@ -66,7 +66,7 @@ class _Run:
     ) -> None:  # fmt: skip
         experiment = schedule.plan.experiment
         self.schedule, self.plan, self.contestant, self.deployment = schedule, schedule.plan, contestant, deployment
-        self.grid, self.clock, self.path = grid, clock, path
+        self.grid, self.clock, self.checkpoints = grid, clock, CheckpointFolder(path)
         self.latencies = Latencies(contestant.timing.latency, devices=experiment.data.devices, seed=experiment.seed)
         self.pace = Pace(
             rounds=experiment.horizon.rounds,
@@ -80,10 +80,10 @@ class _Run:
         )
 
     def go(self, *, bring_home: bool) -> Checkpoint:
-        saved = Checkpoint.load(self.path) if self.path.is_file() else None
+        saved = self.checkpoints.load()
         if saved is not None and saved.label != self.contestant.label:
             raise UserError(
-                f"'{self.path}' belongs to '{saved.label}', not to '{self.contestant.label}': choose another out"
+                f"'{self.checkpoints.path}' belongs to '{saved.label}', not to '{self.contestant.label}': choose another out"
             )
         if saved is not None and saved.finished:
             return saved
@@ -101,7 +101,7 @@ class _Run:
         seed = experiment.seed
         aggregator = Aggregator(self.schedule.task, self.schedule.fleet(seed), self.contestant, seed)
         if saved is not None and saved.model.shape != aggregator.initial_model.shape:
-            raise UserError(f"'{self.path}' holds another model than the experiment: choose another out")
+            raise UserError(f"'{self.checkpoints.path}' holds another model than the experiment: choose another out")
         post = FlowerPost(
             self.grid, aggregator.layout, self.contestant.training, devices=experiment.data.devices,
             # The post may drop a message long after nobody waits for its answer; patience can grow with slow devices.
@@ -118,11 +118,8 @@ class _Run:
             aggregator=aggregator, post=post, clock=self.clock, pace=self.pace, seed=experiment.seed,
             label=self.contestant.label, judge_every=self.plan.judged_every[self.contestant.label, experiment.seed],
             max_update_ratio=deployment.max_update_ratio, max_staleness=self.contestant.guards.max_staleness,
-            save=self._save, resume=saved, advanced=self._show(),
+            save=self.checkpoints.save, resume=saved, advanced=self._show(),
         )  # fmt: skip
-
-    def _save(self, checkpoint: Checkpoint) -> None:
-        checkpoint.save(self.path)
 
     def _show(self) -> Callable[[History], None]:
         shown = -1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from .study import Rows, column
+Rows = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,22 @@ class Curve:
         )
 
 
+def column(rows: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """A column as floats; NaN where the value is not finite, and everywhere when the run has no such column."""
+    if name not in rows:
+        length = len(next(iter(rows.values()))) if rows else 0
+        return np.full(length, np.nan)
+    values = np.asarray(rows[name]).astype(float)
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def number(value: Any) -> float | None:
+    """A finite number, or None: the summary uses None for what was never reached."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return None
+    return float(value) if np.isfinite(value) else None
+
+
 def against_round(rows: Rows, name: str, points: int) -> Curve | None:
     """Median and quartiles over the seeds at each round that has a value; None if no round has."""
     table = _pivot(rows, column(rows, name))
@@ -52,7 +70,7 @@ def against_time(rows: Rows, name: str, points: int) -> Curve | None:
     by_round = _pivot(rows, np.where(np.isfinite(values), times_s, np.nan))
     if by_round is not None and len(by_round[0]) == len(table[0]) and _same_across_seeds(by_round[1]):
         curve = _spread(*table)
-        return thinned(_moved(curve, np.nanmax(by_round[1], axis=1)), points)
+        return thinned(replace(curve, x=np.nanmax(by_round[1], axis=1)), points)
     known = np.isfinite(values) & np.isfinite(times_s)
     own_rows = [known & (rows["seed"] == seed) for seed in np.unique(rows["seed"])]
     own_rows = [own for own in own_rows if own.any()]
@@ -78,7 +96,7 @@ def against_total(rows: Rows, spent: str, name: str, points: int) -> Curve | Non
     curve = _pivot(rows, values)
     if curve is None or reached is None:
         return None
-    return thinned(_moved(_spread(*curve), np.nanmedian(reached[1], axis=1)), points)
+    return thinned(replace(_spread(*curve), x=np.nanmedian(reached[1], axis=1)), points)
 
 
 def thinned(curve: Curve, points: int) -> Curve:
@@ -149,10 +167,6 @@ def _spread(x: np.ndarray, matrix: np.ndarray) -> Curve:
         return Curve(x=x, middle=matrix[:, 0])
     low, middle, high = (row_quantile(matrix, share) for share in (0.25, 0.5, 0.75))
     return Curve(x=x, middle=middle, low=low, high=high)
-
-
-def _moved(curve: Curve, x: np.ndarray) -> Curve:
-    return Curve(x=x, middle=curve.middle, low=curve.low, high=curve.high)
 
 
 def _same_across_seeds(matrix: np.ndarray) -> bool:

@@ -1,27 +1,45 @@
 """The parts of a figure, as plain dictionaries in Plotly's words.
 
-Three keys are ours and are resolved in the browser, where the theme is known: `series` (an index: gives a trace its
-name, colour and dash), `band` ([low, high] around y) and colours that start with `$`.
+Some keys are ours and are resolved in the browser, where the theme is known: `series` (an index into the page's legend:
+gives a trace its name, colour and dash), `dash` (instead of the legend's), `band` ([low, high] around y) and colours that
+start with `$`. Texts are plain: no name is ever markup.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .curves import Curve
-from .palette import MOST_SERIES
-from .study import Series, Study
+from .palette import DASHES
 
 Trace = dict[str, Any]
 Layout = dict[str, Any]
 
 # Below this many points a line alone would look more certain than it is; a lone point would not be seen at all.
 MARKED_POINTS = 12
+# Factors of the ticks within a decade, from the densest to the thinnest.
+LADDERS = ((1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
+MOST_TICKS = 6
+# A figure's own legend, for traces that are no series of the page.
+OWN_LEGEND = {"showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """One entry of a page's legend: the name, colour (its number in the palette) and dash that its traces share."""
+
+    name: str
+    colour: int
+    dash: str = "solid"
+
+    def payload(self) -> dict[str, Any]:
+        """What the script reads: also the dash as lengths of strokes, for the swatch."""
+        return {"name": self.name, "colour": self.colour, "dash": self.dash, "strokes": DASHES[self.dash]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +55,19 @@ class View:
     columns: tuple[str, str] = ("x", "y")
     record_columns: tuple[str, ...] = ()
 
+    def payload(self) -> dict[str, Any]:
+        """What the script reads."""
+        shown: dict[str, Any] = {"traces": self.traces, "layout": self.layout, "columns": self.columns}
+        return shown | ({"records": self.record_columns} if self.record_columns else {})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A titled picture with a caption, a text for those who cannot see it, and one view for each choice of `group`."""
+    """A titled picture with a caption, a text for those who cannot see it, and one view for each choice of `group`.
+
+    The first view is shown until the reader chooses another: by the page's switch if the group is `axis`, by a selector
+    in the figure's own head if there are `choices` (the name of each view).
+    """
 
     id: str
     title: str
@@ -48,25 +75,26 @@ class Figure:
     alt: str
     views: dict[str, View]
     group: str | None = None
+    choices: Mapping[str, str] = field(default_factory=dict)
     height_px: int = 300
     wide: bool = False
 
-
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """A heading of the page, a sentence on what it shows, figures in a grid, and ready-made HTML before them."""
-
-    id: str
-    title: str
-    intro: str
-    figures: Sequence[Figure] = field(default_factory=tuple)
-    html: str = ""
-    columns: int = 2
+    def payload(self) -> dict[str, Any]:
+        """What the script reads."""
+        views = {key: view.payload() for key, view in self.views.items()}
+        return {"group": self.group, "title": self.title, "views": views}
 
 
-def drawn(study: Study) -> tuple[Series, ...]:
-    """The series that figures show; the table shows all."""
-    return study.series[:MOST_SERIES]
+def line_chart(
+    views: Mapping[str, tuple[Sequence[Trace], Layout]], *, title: str, alt: str, y_name: str = "", **more: Any
+) -> Figure:
+    """A figure of lines: the traces and the layout of each view. Its table names x by its axis and y by the title."""
+    named = y_name or title[:1].lower() + title[1:]
+    drawn = {
+        key: View(traces=list(traces), layout=layout, columns=(layout["xaxis"]["title"]["text"], named))
+        for key, (traces, layout) in views.items()
+    }
+    return Figure(title=title, alt=f"Line chart of {alt}", views=drawn, **more)
 
 
 def numbers(values: Iterable[float] | np.ndarray, digits: int = 5, *, positive: bool = False) -> list[float | None]:
@@ -79,6 +107,11 @@ def numbers(values: Iterable[float] | np.ndarray, digits: int = 5, *, positive: 
         short = float(f"{value:.{digits}g}")
         plain.append(int(short) if short.is_integer() and abs(short) < 1e15 else short)
     return plain
+
+
+def scatter(mode: str, x: Iterable[float] | np.ndarray, y: Iterable[float] | np.ndarray, **more: Any) -> Trace:
+    """Points, lines or texts that belong to no series: `more` says their name and look, and they stay silent."""
+    return {"type": "scatter", "mode": mode, "x": numbers(x), "y": numbers(y), "hoverinfo": "skip"} | more
 
 
 def line(series: int, curve: Curve, *, positive: bool = False) -> Trace:
@@ -95,16 +128,28 @@ def line(series: int, curve: Curve, *, positive: bool = False) -> Trace:
     return trace
 
 
+def whiskers(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> Trace:
+    """Error bars from `low` to `high` [n each]; none where an end is not finite."""
+    above, below = (np.maximum(np.nan_to_num(part, posinf=0.0), 0.0) for part in (high - middle, middle - low))
+    ends = {"array": numbers(above), "arrayminus": numbers(below)}
+    return {"type": "data", "symmetric": False, **ends, "color": "$muted", "thickness": 1.2, "width": 3}
+
+
 def axes(
     x_title: str,
     *,
     y_format: str = "",
     y_hover: str = "",
     log: bool = False,
+    x_log: bool = False,
+    category: bool = False,
     y_range: Sequence[float] | None = None,
     from_zero: bool = False,
 ) -> Layout:
     """The two axes. The quantity and its unit stand in the figure's title, so the y axis needs none of its own."""
+    x_axis: dict[str, Any] = {"title": {"text": x_title}}
+    if x_log or category:
+        x_axis["type"] = "log" if x_log else "category"
     y_axis: dict[str, Any] = {"tickformat": y_format, "hoverformat": y_hover or y_format}
     if log:
         y_axis |= {"type": "log", "exponentformat": "power", "minexponent": 2, "nticks": 5}
@@ -112,12 +157,7 @@ def axes(
         y_axis["range"] = list(y_range)
     elif from_zero:
         y_axis["rangemode"] = "tozero"
-    return {"xaxis": {"title": {"text": x_title}}, "yaxis": y_axis}
-
-
-# Factors of the ticks within a decade, from the densest to the thinnest.
-LADDERS = ((1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
-MOST_TICKS = 6
+    return {"xaxis": x_axis, "yaxis": y_axis}
 
 
 def log_ticks(low: float, high: float) -> Layout:
@@ -146,37 +186,16 @@ def power_of_ten(value: float) -> str:
     return f"10{digits}" if factor == "1" else f"{factor}·10{digits}"
 
 
-def level(y: float, text: str = "", *, log: bool = False) -> Layout:
-    """A horizontal line across the figure, with its name above the right end."""
-    layout: Layout = {
-        "shapes": [
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": y,
-                "y1": y,
-                "layer": "between",
-                "line": {"color": "$rule", "width": 1, "dash": "dot"},
-            }
-        ]
-    }
+def level(at: float, text: str = "", *, log: bool = False, vertical: bool = False, dash: str = "dot") -> Layout:
+    """A line across the figure, horizontal unless `vertical`, with its name above the right end."""
+    along, across = ("y", "x") if vertical else ("x", "y")
+    line = {"type": "line", f"{along}ref": "paper", f"{along}0": 0, f"{along}1": 1, f"{across}0": at, f"{across}1": at}
+    layout: Layout = {"shapes": [line | {"layer": "between", "line": {"color": "$rule", "width": 1, "dash": dash}}]}
     if text:
-        layout["annotations"] = [
-            {
-                "xref": "paper",
-                "x": 1,
-                "xanchor": "right",
-                "yanchor": "bottom",
-                # On a logarithmic axis Plotly places lines by the value, but texts by its exponent.
-                "y": math.log10(y) if log else y,
-                "text": text,
-                "showarrow": False,
-                "bgcolor": "$card",
-                "font": {"size": 11, "color": "$muted"},
-            }
-        ]
+        place = {"xref": "paper", "x": 1, "xanchor": "right", "yanchor": "bottom", "showarrow": False}
+        # On a logarithmic axis Plotly places lines by the value, but texts by its exponent.
+        words = {"y": math.log10(at) if log else at, "text": text}
+        layout["annotations"] = [place | words | {"bgcolor": "$card", "font": {"size": 11, "color": "$muted"}}]
     return layout
 
 
@@ -187,10 +206,3 @@ def together(layout: Layout, *more: Layout) -> Layout:
         for key, parts in other.items():
             merged[key] = [*merged.get(key, []), *parts]
     return merged
-
-
-def listing(names: Sequence[str]) -> str:
-    """`a, b and c`."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"

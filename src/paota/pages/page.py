@@ -1,25 +1,160 @@
-"""The page: sections and figures into HTML, and the data that the browser draws them from."""
+"""A page: what it says and shows as plain data, and the one template that makes a file of it.
+
+The file is complete: drawing library, data, style and script are inside, and its content security policy admits exactly
+these scripts. A further kind of page is a function that returns a `Page`; it writes no HTML.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
-from ..runs.files import to_toml
-from . import markup, palette
-from .figure import Figure, Section, View, drawn
-from .study import Run, Study
-from .verdict import headline, what_ran
+from markupsafe import Markup
 
-DASH_LENGTHS = {
-    "solid": "",
-    "dash": "7 4",
-    "dot": "2 3",
-    "dashdot": "7 3 2 3",
-    "longdash": "11 4",
-    "longdashdot": "11 3 2 3",
-}
+from . import palette
+from .figure import Figure, Style
+from .words import printable
+
+Tone = Literal["good", "middling", "alert"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableCell:
+    """A value with smaller notes below it, perhaps in bold (the best of its column), perhaps with a coloured badge."""
+
+    text: str
+    notes: Sequence[str] = ()
+    bold: bool = False
+    muted: bool = False
+    badge: str = ""
+    tone: Tone = "alert"  # of the badge
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRow:
+    """A line of a table; `series` shows the swatch of that entry of the legend beside its head."""
+
+    head: TableCell
+    cells: Sequence[TableCell]
+    series: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """`heads` name the columns, the row's head included; `groups` are (name, columns) above all but the first.
+
+    A table of `prose` aligns left and wraps, and stacks its cells on a phone; a `folded` one opens on a click.
+    """
+
+    label: str
+    heads: Sequence[str]
+    rows: Sequence[TableRow]
+    groups: Sequence[tuple[str, int]] = ()
+    title: str = ""
+    intro: str = ""
+    prose: bool = False
+    folded: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """A titled list of sentences and a remark below it."""
+
+    title: str
+    items: Sequence[str]
+    remark: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsFile:
+    """An experiment file to look at and to save, the command that runs it again, and facts about where it ran."""
+
+    name: str
+    toml: str
+    command: str = ""
+    facts: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A heading of the page and a sentence on what it shows; tables, notes, figures in a grid of columns, settings."""
+
+    id: str
+    title: str
+    intro: str
+    tables: Sequence[Table] = ()
+    notes: Sequence[Note] = ()
+    figures: Sequence[Figure] = ()
+    settings: Sequence[SettingsFile] = ()
+    columns: int = 2
+    download: str = ""  # a file beside the page with the same figures
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Everything on a page, top to bottom. `kind` stands above the heading, `ran` below it, then the findings."""
+
+    kind: str
+    title: str
+    heading: str
+    ran: str
+    findings: Sequence[str]
+    sections: Sequence[Section]
+    legend: Sequence[Style] = ()
+    left_out: int = 0  # series that only the tables show
+    warning: str = ""
+    warnings: Sequence[str] = ()
+
+    def figures(self) -> Iterator[Figure]:
+        """All figures of all sections."""
+        return (figure for section in self.sections for figure in section.figures)
+
+    @property
+    def has_axis(self) -> bool:
+        """Whether some figure can be drawn against seconds or rounds."""
+        return any(figure.group == "axis" for figure in self.figures())
+
+    def data(self) -> str:
+        """Everything the browser needs to draw, as JSON for the inside of a script element."""
+        return embedded_json(
+            {
+                "series": [style.payload() for style in self.legend],
+                "palette": palette.payload(),
+                "figures": {figure.id: figure.payload() for figure in self.figures()},
+            }
+        )
+
+
+def render(page: Page, data: str | None = None) -> str:
+    """The whole document. `data`: what `page.data()` gave, if it is at hand."""
+    from plotly.offline import get_plotlyjs
+
+    scripts = [get_plotlyjs(), asset("page.js")]
+    return _template().render(
+        page=page,
+        style=Markup(palette.theme_css() + asset("page.css")),
+        data=Markup(data or page.data()),
+        scripts=[Markup(script) for script in scripts],
+        script_hashes=Markup(" ").join(Markup(script_hash(script)) for script in scripts),
+    )
+
+
+def embedded_json(value: Any) -> str:
+    """JSON for the inside of a script element: `</script>`, `<!--` and U+2028 cannot appear in it."""
+    plain = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def script_hash(script: str) -> str:
+    """The source expression by which a content security policy admits exactly this script."""
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
 def asset(name: str) -> str:
@@ -27,141 +162,20 @@ def asset(name: str) -> str:
     return resources.files("paota.pages").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def payload(study: Study, sections: Sequence[Section]) -> dict[str, Any]:
-    """Everything the browser needs to draw: the series with their styles, the figures, the colours."""
-    return {
-        "series": [
-            {"name": series.name, "colour": series.colour, "dash": series.dash, "strokes": DASH_LENGTHS[series.dash]}
-            for series in drawn(study)
-        ],
-        "palette": {
-            theme: {
-                "series": palette.SERIES[theme],
-                "staleness": palette.STALENESS[theme],
-                "staleness-text": palette.STALENESS_TEXT[theme],
-                "chrome": palette.CHROME[theme],
-            }
-            for theme in ("light", "dark")
-        },
-        "figures": {
-            figure.id: {
-                "group": figure.group,
-                "title": figure.title,
-                "views": {key: _view(view) for key, view in figure.views.items()},
-            }
-            for section in sections
-            for figure in section.figures
-        },
-    }
+def environment() -> Any:
+    """Jinja as all pages use it: everything is escaped, control characters are shown, an unknown name is an error."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # costs as much as the rest of the import
 
-
-def page(
-    study: Study,
-    sections: Sequence[Section],
-    timelines: Sequence[tuple[str, str]],
-    *,
-    title: str,
-    data: str,
-    plotly: str,
-) -> str:
-    """The whole document, with the drawing library, the data, the style and the script inside."""
-    script = asset("page.js")
-    parts = {
-        "title": markup.text(title),
-        "heading": markup.name(title),
-        "script_hashes": f"{markup.script_hash(plotly)} {markup.script_hash(script)}",
-        "style": palette.theme_css() + asset("page.css"),
-        "ran": what_ran(study),
-        "findings": "".join(f"<p>{sentence}</p>" for sentence in headline(study)),
-        "nav": "".join(f'<li><a href="#{section.id}">{markup.text(section.title)}</a></li>' for section in sections),
-        "legend": _legend(study),
-        "sections": "".join(_section(section, timelines) for section in sections) + _about(study),
-        "data": data,
-        "plotly": plotly,
-        "script": script,
-    }
-    return markup.filled(asset("page.html"), parts)
-
-
-def _view(view: View) -> dict[str, Any]:
-    shown: dict[str, Any] = {"traces": view.traces, "layout": view.layout, "columns": view.columns}
-    if view.record_columns:
-        shown["records"] = view.record_columns
-    return shown
-
-
-def _legend(study: Study) -> str:
-    buttons = "".join(
-        f'<li><button type="button" class="chip" data-series="{series.index}" aria-pressed="true">'
-        f'<span class="swatch" data-swatch="{series.index}"></span>{markup.name(series.name)}</button></li>'
-        for series in drawn(study)
-    )
-    left_out = len(study.series) - len(drawn(study))
-    note = f"<li>{left_out} more in the table only</li>" if left_out else ""
-    return buttons + note
-
-
-def _section(section: Section, timelines: Sequence[tuple[str, str]]) -> str:
-    figures = "".join(_figure(figure, timelines) for figure in section.figures)
-    layout = "grid thirds" if section.columns == 3 else "grid"
-    grid = f'<div class="{layout}">{figures}</div>' if figures else ""
-    return (
-        f'<section id="{section.id}" aria-labelledby="{section.id}-title">'
-        f'<h2 id="{section.id}-title">{markup.text(section.title)}</h2>'
-        f'<p class="intro">{markup.text(section.intro)}</p>{section.html}{grid}</section>'
+    return Environment(
+        autoescape=True,
+        loader=FunctionLoader(asset),
+        undefined=StrictUndefined,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 
-def _figure(figure: Figure, timelines: Sequence[tuple[str, str]]) -> str:
-    selector = _selector(timelines) if figure.group == "timeline" and len(timelines) > 1 else ""
-    return (
-        f'<figure class="card{" wide" if figure.wide else ""}" id="figure-{figure.id}">'
-        f'<div class="card-head"><h3><bdi>{markup.text(figure.title)}</bdi></h3>{selector}</div>'
-        f'<div class="plot" data-figure="{figure.id}" role="img" aria-label="{markup.text(figure.alt)}" '
-        f'style="height:{figure.height_px}px"></div>'
-        f"<figcaption>{markup.text(figure.caption)}</figcaption>"
-        f'<details class="data" data-table="{figure.id}"><summary>Show data'
-        f'<span class="hidden"> of {markup.text(figure.title)}</span></summary></details></figure>'
-    )
-
-
-def _selector(timelines: Sequence[tuple[str, str]]) -> str:
-    options = "".join(f'<option value="{key}">{markup.text(name)}</option>' for key, name in timelines)
-    return f'<label class="select">Algorithm <select data-group="timeline">{options}</select></label>'
-
-
-def _about(study: Study) -> str:
-    return (
-        '<section id="about" aria-labelledby="about-title"><h2 id="about-title">Settings, versions and rerun</h2>'
-        '<p class="intro">Every value that the run used, defaults included. The same settings and seeds give the '
-        "same results again.</p>" + "".join(_run_about(position, run) for position, run in enumerate(study.runs))
-    ) + "</section>"
-
-
-def _run_about(position: int, run: Run) -> str:
-    file_name = "experiment.toml"
-    seeds = f" --seeds {len(run.seeds)}" if len(run.seeds) > 1 and "seeds" not in run.settings else ""
-    facts = "".join(f"<dt>{markup.text(key)}</dt><dd>{markup.text(value)}</dd>" for key, value in _flat(run.info))
-    return (
-        f'<div class="card run"><h3>{markup.name(run.name)}</h3>'
-        f"<p>To run it again, save the settings as <code>{file_name}</code> and type</p>"
-        f"<pre><code>paota run {file_name}{seeds}</code></pre>"
-        f'<p><button type="button" class="button" data-save="settings-{position}" data-file="{file_name}">'
-        "Save settings</button></p>"
-        "<details><summary>Resolved settings</summary>"
-        f'<pre class="settings" tabindex="0" id="settings-{position}">{markup.text(to_toml(run.settings))}</pre>'
-        f'</details><details open><summary>Versions and machine</summary><dl class="facts">{facts}</dl></details></div>'
-    )
-
-
-def _flat(info: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    flat = []
-    for key, value in info.items():
-        shown = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            flat += _flat(value, f"{shown} ")
-        elif isinstance(value, (list, tuple)):
-            flat.append((shown, ", ".join(map(str, value))))
-        else:
-            flat.append((shown, str(value)))
-    return flat
+@cache
+def _template() -> Any:
+    return environment().get_template("base.html")

@@ -7,6 +7,7 @@ The first ones are Okabe and Ito's colour-blind-safe set, darkened or lightened 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 SERIES = {
     "light": ["#0072b2", "#d55e00", "#00875f", "#b8518f", "#8f6a00", "#2f8fc4", "#50565f", "#6a3d9a"],
@@ -21,34 +22,26 @@ STALENESS_TEXT = {
     "light": ["#10202b", "#10202b", "#10202b", "#ffffff", "#ffffff"],
     "dark": ["#ffffff", "#ffffff", "#ffffff", "#ffffff", "#ffffff"],
 }
-# The page itself: CSS variables of the same names, and the `$` colours of the figures.
-CHROME = {
-    "light": {
-        "page": "#f6f7f9",
-        "card": "#ffffff",
-        "text": "#1a1f27",
-        "muted": "#5a6472",
-        "line": "#dfe3e8",
-        "rule": "#b3bac4",
-        "grid": "#e8ebef",
-        "faded": "#dde3ea",
-        "accent": "#00609a",
-        "alert": "#a8321b",
-    },
-    "dark": {
-        "page": "#0f1115",
-        "card": "#171a20",
-        "text": "#e6e9ee",
-        "muted": "#a0a9b6",
-        "line": "#2a2f38",
-        "rule": "#4b5462",
-        "grid": "#252a33",
-        "faded": "#2a313c",
-        "accent": "#7cc0f2",
-        "alert": "#ff9a80",
-    },
+# The page itself: CSS variables of the same names, and the `$` colours of the figures. `deep` is the deepest shade of a
+# heat map: text must still be readable on it.
+_CHROME = {  # light, dark
+    "page": ("#f6f7f9", "#0f1115"),
+    "card": ("#ffffff", "#171a20"),
+    "text": ("#1a1f27", "#e6e9ee"),
+    "muted": ("#5a6472", "#a0a9b6"),
+    "line": ("#dfe3e8", "#2a2f38"),
+    "rule": ("#b3bac4", "#4b5462"),
+    "grid": ("#e8ebef", "#252a33"),
+    "faded": ("#dde3ea", "#2a313c"),
+    "accent": ("#00609a", "#7cc0f2"),
+    "deep": ("#7da5c8", "#415d74"),
+    "good": ("#1c6b3a", "#6fd19a"),
+    "middling": ("#80580a", "#e3b94a"),
+    "alert": ("#a8321b", "#ff9a80"),
 }
-DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"]
+CHROME = {theme: {name: pair[i] for name, pair in _CHROME.items()} for i, theme in enumerate(("light", "dark"))}
+# Plotly's names of the dashes, and the same as lengths of strokes and gaps in pixels.
+DASHES = {"solid": "", "dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3", "longdash": "11 4", "longdashdot": "11 3 2 3"}
 
 # More lines than this cannot be told apart by eye.
 MOST_SERIES = len(SERIES["light"]) * len(DASHES)
@@ -63,8 +56,20 @@ def style_of(series: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     labels = list(dict.fromkeys(label for _, label in series))
     runs = {run for run, _ in series}
     if len(runs) > 1 and len(labels) <= len(SERIES["light"]) and max(runs) < len(DASHES):
-        return [(labels.index(label), DASHES[run]) for run, label in series]
+        dashes = list(DASHES)
+        return [(labels.index(label), dashes[run]) for run, label in series]
     return [_counted(position) for position in range(len(series))]
+
+
+def payload() -> dict[str, Any]:
+    """The colours of both themes, as the script reads them: lists by name, and those of the page."""
+    lists: dict[str, Any] = {
+        "series": SERIES,
+        "staleness": STALENESS,
+        "staleness-text": STALENESS_TEXT,
+        "chrome": CHROME,
+    }
+    return {theme: {name: colours[theme] for name, colours in lists.items()} for theme in CHROME}
 
 
 def theme_css() -> str:
@@ -79,4 +84,4 @@ def theme_css() -> str:
 
 def _counted(position: int) -> tuple[int, str]:
     lap, colour = divmod(position, len(SERIES["light"]))
-    return colour, DASHES[(colour + lap) % len(DASHES)]
+    return colour, list(DASHES)[(colour + lap) % len(DASHES)]

@@ -1,92 +1,224 @@
-"""The sweep as one HTML file that opens anywhere: the answer, a map of it, every number. It needs no script."""
+"""The sweep page: the answer, a map of it, every number."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
 
 from ..experiment import Experiment
 from ..runs.files import to_toml, write_text
-from ..sweeps.grid import Point, show
-from ..sweeps.outcome import Row, Sweep, answer, best_row, question
-from . import markup, palette
-from .page import asset
-from .sweep_heat import heat_maps
-from .sweep_lines import line_plot, series_css
+from ..sweeps.grid import Axis, Point, show
+from ..sweeps.outcome import Row, Sweep, answer, best_row, is_numeric, question
+from . import palette
+from .curves import Curve
+from .figure import Figure, Style, Trace, View, axes, line, line_chart, numbers
+from .page import Page, Section, SettingsFile, Table, TableCell, TableRow, render
+from .words import isolated
+
+LOG_FROM = 50  # largest over smallest value; below, an even scale reads better
+MOST_TICKS = 12
+SMALL_DOT, BEST_DOT = 7, 15  # px
 
 
 def write_page(path: Path, sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> None:
-    write_text(path, render(sweep, experiment, points))
+    """The page as one file at `path`; `experiment` is what all points share, `points` are those of the grid."""
+    write_text(path, render(build(sweep, experiment, points)))
 
 
-def render(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> str:
-    title = f"{sweep.name}: {question(sweep.axes)}"
-    parts = {
-        "title": markup.text(title),
-        "heading": markup.name(question(sweep.axes)),
-        "style": palette.theme_css() + asset("page.css") + asset("sweep.css") + series_css(),
-        "ran": f"{markup.name(sweep.name)}: {markup.text(answer(sweep))}",
-        "findings": "".join(f"<p>{markup.name(text)}</p>" for text in sweep.sentences)
-        or "<p>No point has been computed.</p>",
-        "failures": _failures(sweep, points),
-        "map_title": markup.text(_capital(sweep.best_by.title)),
-        "map_intro": _how_to_read(sweep),
-        "map": _map(sweep),
-        "table": _table(sweep),
-        "settings": markup.text(to_toml(experiment.to_dict())),
-    }
-    return markup.filled(asset("sweep.html"), parts)
+def build(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> Page:
+    """The page of a sweep: a line for each label if one setting varies, else a heat map for each."""
+    by_line = len(sweep.axes) == 1
+    title = question(sweep.axes)
+    figures = ([_line_chart(sweep)] if by_line else [*_heat_maps(sweep)]) if sweep.rows else []
+    failed = [f"{_where(sweep.axes, points[index].values)}: {why}" for index, why in sweep.failed.items()]
+    return Page(
+        kind="PAOTA sweep",
+        title=f"{sweep.name}: {title}",
+        heading=title,
+        ran=Markup("{}: {}").format(isolated(sweep.name), answer(sweep)),
+        findings=[isolated(sentence) for sentence in sweep.sentences] or ["No point has been computed."],
+        warning=f"{len(failed)} of {sweep.points} points failed:" if failed else "",
+        warnings=failed,
+        legend=_styles(sweep) if by_line else (),
+        sections=[
+            Section(id="map", title=_capital(sweep.best_by.title), intro=_how_to_read(sweep), figures=figures),
+            Section(
+                id="points",
+                title="All points",
+                intro=Markup(
+                    "Medians over the seeds. <code>sweep.csv</code> has them with their quartiles; each point's run folder "
+                    "stands in <code>points</code>, and <code>paota report</code> renders it."
+                ),
+                tables=[_table(sweep, swatches=by_line)],
+            ),
+            Section(
+                id="settings",
+                title="Settings",
+                intro="What all points share, defaults included; the axes replace their own settings.",
+                settings=[SettingsFile(name=sweep.name, toml=to_toml(experiment.to_dict()))],
+            ),
+        ],
+    )
 
 
-def _map(sweep: Sweep) -> str:
-    if not sweep.rows:
-        return ""
-    if len(sweep.axes) == 1:
-        return line_plot(sweep)
-    return "".join(f'<h3 class="part">{markup.name(label)}</h3>{heat_maps(sweep, label)}' for label in sweep.labels)
+def _styles(sweep: Sweep) -> list[Style]:
+    styles = palette.style_of([(0, label) for label in sweep.labels])
+    return [Style(name=label, colour=c, dash=d) for label, (c, d) in zip(sweep.labels, styles, strict=True)]
 
 
 def _how_to_read(sweep: Sweep) -> str:
     better = "Smaller is better" if sweep.best_by.kind.smaller_is_better else "Larger is better"
     middle = f"medians of {sweep.seeds} seeds" if sweep.seeds > 1 else "one seed, so there is no spread to show"
     if len(sweep.axes) == 1:
-        band = " Bands are the middle half of the seeds;" if sweep.seeds > 1 else ""
-        return f"{better}; {middle}.{band} the large dot is the best point of each line."
-    return f"{better}; {middle}. Deeper is better, and ★ marks the best point of each map."
+        band = "Bands are the middle half of the seeds; t" if sweep.seeds > 1 else "T"
+        return f"{better}; {middle}. {band}he large dot is the best point of each line."
+    return f"{better}; {middle}. Deeper is better, and ★ marks the best point of each label."
 
 
-def _failures(sweep: Sweep, points: Sequence[Point]) -> str:
-    if not sweep.failed:
-        return ""
-    items = "".join(
-        f"<li>{markup.name(_where(sweep, points[index]))}: {markup.name(why)}</li>"
-        for index, why in sweep.failed.items()
+def _line_chart(sweep: Sweep) -> Figure:
+    axis, metric = sweep.axes[0], sweep.best_by
+    numeric = is_numeric(axis)
+    to_scale = [float(value) for value in axis.values] if numeric else []
+    x_log = numeric and min(to_scale) > 0 and max(to_scale) / min(to_scale) >= LOG_FROM
+    shown, exact = (".0%", ".2%") if "accuracy" in metric.name else (",", ",.4~g")
+    layout = axes(axis.key, x_log=x_log, category=not numeric, y_format=shown, y_hover=exact)
+    if numeric and len(to_scale) <= MOST_TICKS:
+        layout["xaxis"] |= {"tickvals": to_scale, "ticktext": [show(value) for value in axis.values]}
+    elif not numeric:
+        layout["xaxis"] |= {"categoryorder": "array", "categoryarray": [show(value) for value in axis.values]}
+    return line_chart(
+        {"all": ([_line(sweep, i, label) for i, label in enumerate(sweep.labels)], layout | {"hovermode": "closest"})},
+        id="lines",
+        title=_capital(metric.title),
+        caption="The table below has the numbers; a point without one never got there.",
+        alt=f"{metric.title} against {axis.key}; the table below has the numbers.",
+        height_px=400,
+        wide=True,
     )
-    count = len(sweep.failed)
-    return f'<div class="notice"><p>{count} of {sweep.points} points failed:</p><ul>{items}</ul></div>'
 
 
-def _where(sweep: Sweep, point: Point) -> str:
-    return ", ".join(f"{axis.key} = {show(value)}" for axis, value in zip(sweep.axes, point.values, strict=True))
+def _line(sweep: Sweep, series: int, label: str) -> Trace:
+    """Median and band of one label; where no quarter of the seeds got there, the band ends at the highest that is known."""
+    axis, metric = sweep.axes[0], sweep.best_by
+    rows = sorted(sweep.of(label), key=lambda row: axis.values.index(row.values[0]))
+    best = best_row(rows, metric)
+    scores = [row.scores[metric.text] for row in rows]
+    low, middle, high = (np.array([getattr(score, part) for score in scores]) for part in ("low", "median", "high"))
+    known = [value for row in sweep.rows for s in [row.scores[metric.text]] for value in (s.median, s.high)]
+    top = max((value for value in known if math.isfinite(value)), default=math.nan)
+    place = [float(row.values[0]) if is_numeric(axis) else 0.0 for row in rows]
+    curve = Curve(x=np.array(place), middle=middle)
+    if sweep.seeds > 1:
+        curve = replace(curve, low=low, high=np.where(np.isfinite(middle), np.minimum(high, top), np.nan))
+    sizes = [BEST_DOT if row is best else SMALL_DOT for row in rows]
+    drawn = line(series, curve) | {"mode": "lines+markers", "marker": {"size": sizes}}
+    return drawn if is_numeric(axis) else drawn | {"x": [show(row.values[0]) for row in rows]}
 
 
-def _table(sweep: Sweep) -> str:
+def _heat_maps(sweep: Sweep) -> list[Figure]:
+    """The first two axes across each other: a map for each label and each combination of the other axes."""
+    down, across, *others = sweep.axes
+    figures = []
+    for i, label in enumerate(sweep.labels):
+        rows = {_found(row.values): row for row in sweep.of(label)}
+        for j, rest in enumerate(itertools.product(*(axis.values for axis in others))):
+            grid = [[rows.get(_found((y, x, *rest))) for x in across.values] for y in down.values]
+            title = ", ".join([label, _where(others, rest)] if others else [label])
+            figures.append(
+                Figure(
+                    id=f"map-{i}-{j}",
+                    title=title,
+                    caption=f"{sweep.best_by.title}; {down.key} downwards, {across.key} to the right.",
+                    alt=f"Heat map of {sweep.best_by.title} for {title}; the table below has the numbers.",
+                    views={"all": _heat_map(sweep, grid, best_row(list(rows.values()), sweep.best_by))},
+                    height_px=130 + 52 * len(down.values),
+                    wide=len(across.values) > 6,
+                )
+            )
+    return figures
+
+
+def _heat_map(sweep: Sweep, grid: Sequence[Sequence[Row | None]], best: Row | None) -> View:
+    down, across, *_ = sweep.axes
+    metric = sweep.best_by
+    medians = [row.scores[metric.text].median for row in sweep.rows]
+    finite = [value for value in medians if math.isfinite(value)] or [0.0]
+    sign = -1 if metric.kind.smaller_is_better else 1  # deep is good
+    x, y = [show(value) for value in across.values], [show(value) for value in down.values]
+    values = [[math.nan if row is None else sign * row.scores[metric.text].median for row in line] for line in grid]
+    places = [(at_y, at_x, row) for at_y, line in zip(y, grid, strict=True) for at_x, row in zip(x, line, strict=True)]
+    scale = {"zmin": min(sign * value for value in finite), "zmax": max(sign * value for value in finite) + 1e-12}
+    look = {"colorscale": [[0, "$card"], [1, "$deep"]], "showscale": False, "xgap": 2, "ygap": 2, "hoverinfo": "skip"}
+    shades = {"type": "heatmap", "x": x, "y": y, "z": [numbers(line) for line in values]} | scale | look
+    written: Trace = {
+        "type": "scatter",
+        "mode": "text",
+        "x": [at_x for _, at_x, _ in places],
+        "y": [at_y for at_y, _, _ in places],
+        "text": [_written(sweep, row, best) for *_, row in places],
+        "textfont": {"size": 13, "color": "$text"},
+        "customdata": [[at_y, at_x, *_record(sweep, row)] for at_y, at_x, row in places],
+        "hovertemplate": "%{text}<br>middle half %{customdata[3]} to %{customdata[4]}<br>%{customdata[5]} seeds got there, "
+        "%{customdata[6]} diverged<extra></extra>",
+    }
+    category = {"type": "category", "showgrid": False, "zeroline": False}
+    return View(
+        traces=[shades, written],
+        layout={
+            "xaxis": category | {"title": {"text": across.key}, "categoryarray": x},
+            "yaxis": category | {"title": {"text": down.key}, "categoryarray": y, "autorange": "reversed"},
+            "hovermode": "closest",
+        },
+        record_columns=(down.key, across.key, metric.title, "low", "high", "reached", "diverged"),
+    )
+
+
+def _written(sweep: Sweep, row: Row | None, best: Row | None) -> str:
+    if row is None:
+        return "failed"
+    shown = sweep.best_by.show(row.scores[sweep.best_by.text].median)
+    return f"★ {shown}" if row is best else shown
+
+
+def _record(sweep: Sweep, row: Row | None) -> list[Any]:
+    if row is None:
+        return ["failed", "", "", "", ""]
+    score = row.scores[sweep.best_by.text]
+    shown = (sweep.best_by.show(value) for value in (score.median, score.low, score.high))
+    return [*shown, f"{score.reached} of {len(score.values)}", row.diverged]
+
+
+def _table(sweep: Sweep, *, swatches: bool) -> Table:
     best = {label: best_row(sweep.of(label), sweep.best_by) for label in sweep.labels}
+    rows = []
+    for row in sweep.rows:
+        cells = [TableCell(text=show(value)) for value in row.values]
+        for metric in sweep.metrics:
+            shown = metric.show(row.scores[metric.text].median)
+            star = row is best[row.label] and metric == sweep.best_by
+            cells.append(TableCell(text=f"★ {shown}" if star else shown, bold=star))
+        cells.append(TableCell(text="" if row.diverged else "0", badge=str(row.diverged) if row.diverged else ""))
+        series = sweep.labels.index(row.label) if swatches else None
+        rows.append(TableRow(head=TableCell(text=row.label), cells=cells, series=series))
     heads = ["label", *(axis.key for axis in sweep.axes), *(metric.text for metric in sweep.metrics), "diverged"]
-    head = "".join(f'<th scope="col">{markup.text(text)}</th>' for text in heads)
-    body = "".join(_table_row(sweep, row, row is best[row.label]) for row in sweep.rows)
-    return f'<table class="results rows"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return Table(label="All points", heads=heads, rows=rows)
 
 
-def _table_row(sweep: Sweep, row: Row, is_best: bool) -> str:
-    cells = [markup.text(show(value)) for value in row.values]
-    for metric in sweep.metrics:
-        shown = markup.text(metric.show(row.scores[metric.text].median))
-        cells.append(f"<strong>★ {shown}</strong>" if is_best and metric == sweep.best_by else shown)
-    cells.append(f'<span class="diverged">{row.diverged}</span>' if row.diverged else "0")
-    inside = "".join(f"<td>{cell}</td>" for cell in cells)
-    return f'<tr><th scope="row"><span class="who">{markup.name(row.label)}</span></th>{inside}</tr>'
+def _where(axes_: Sequence[Axis], values: Sequence[Any]) -> str:
+    return ", ".join(f"{axis.key} = {show(value)}" for axis, value in zip(axes_, values, strict=True))
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _found(values: Sequence[Any]) -> tuple[str, ...]:
+    """Values as something that can be looked up, lists too (as in model.hidden = [10, 10])."""
+    return tuple(repr(value) for value in values)

@@ -1,8 +1,15 @@
-"""Numbers as people write them."""
+"""Numbers and names as people write them, and text that is safe to show."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup
+
 NARROW_SPACE = "\u202f"
+# Neither allowed in HTML nor visible: they could only hide something.
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def percent(share: float, decimals: int = 1) -> str:
@@ -25,3 +32,29 @@ def quantity(value: float) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 seed`, `5 seeds`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def listing(names: Sequence[str]) -> Markup:
+    """`a, b and c`, escaped where it is not markup already."""
+    *first, last = names or [""]
+    return Markup(" and ").join([Markup(", ").join(first), last] if first else [last])
+
+
+def sentences(parts: Iterable[str]) -> str:
+    """The sentences that are not empty, one after the other."""
+    return " ".join(part for part in parts if part)
+
+
+def printable(text: str) -> str:
+    """The text with every control character and lone surrogate shown as U+FFFD."""
+    return CONTROLS.sub("\ufffd", text)
+
+
+def isolated(name: object) -> Markup:
+    """A name that a user gave, escaped; right-to-left letters in it cannot reorder the line around it."""
+    return Markup("<bdi>{}</bdi>").format(printable(str(name)))
+
+
+def strong(name: object) -> Markup:
+    """The same in bold."""
+    return Markup("<strong>{}</strong>").format(isolated(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import unknown_name
@@ -27,7 +27,7 @@ PATH_LOSS = {"path_loss": "log-distance"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Series:
+class NoiseSeries:
     """One line of the noise sweep."""
 
     name: str
@@ -39,10 +39,12 @@ class Series:
 
     @property
     def path_loss(self) -> bool:
+        """Whether devices differ in distance."""
         return bool(self.air)
 
 
-def noise_series() -> tuple[Series, ...]:
+def noise_series() -> tuple[NoiseSeries, ...]:
+    """All lines of the noise sweep: first without path loss, then with it."""
     physical, fading = {"cap": "physical"}, {**COTAF, "fading": True}
     named: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
         ("paota-paper", "PAOTA, cap as printed", PAOTA, {}),
@@ -52,10 +54,10 @@ def noise_series() -> tuple[Series, ...]:
         ("cotaf", "COTAF as published (no fading)", COTAF, {}),
         ("cotaf-fading", "COTAF, inverting the fading", fading, {}),
     )
-    near = tuple(Series(name=n, title=t, algorithm=a, power=p) for n, t, a, p in named)
+    near = tuple(NoiseSeries(name=n, title=t, algorithm=a, power=p) for n, t, a, p in named)
     # As published COTAF knows no channel gain, so path loss cannot reach it: only its fading form is drawn there.
     far = tuple(
-        Series(
+        NoiseSeries(
             name=f"{n}-far", title=t, algorithm=a, power=p, air=PATH_LOSS,
             levels_dbm=FAR_DBM if p or n == "cotaf-fading" else UNTOUCHED_DBM,
         )
@@ -85,10 +87,12 @@ class Scale:
 
 
 def full(seeds: int | None = None) -> Scale:
+    """What the paper's figures need."""
     return Scale(seeds=seeds or 10)
 
 
 def quick(seeds: int | None = None) -> Scale:
+    """A smoke run on small made-up data."""
     data = {"dataset": "synthetic", "devices": 20, "sizes": [30, 60, 90, 120, 150]}
     return Scale(
         seeds=seeds or 2, rounds=20, sweep_rounds=12, base={"data": data, "targets": [0.5, 0.6, 0.7, 0.8]},
@@ -108,6 +112,7 @@ def catalogue(scale: Scale, parts: Collection[str] = ()) -> list[Cell]:
 
 
 def paper_cells(scale: Scale) -> Iterable[Cell]:
+    """Figs. 3 and 4 and Table I, and the search for F(w*) of every seed."""
     every_round = {"every": 1, "train_loss": "objective"}
     for name, n0, period_s, methods in (
         ("quiet", QUIET_DBM, PAPER_PERIOD_S, METHODS),
@@ -116,7 +121,8 @@ def paper_cells(scale: Scale) -> Iterable[Cell]:
     ):
         evaluation = every_round if name != "six" else {"every": 1, "train_loss": "batches"}
         table = {"rounds": scale.rounds, "air": {"n0_dbm_per_hz": n0}, "timing": {"period_s": period_s}}
-        yield _cell(name, scale, {**table, "evaluation": evaluation, "algorithms": list(methods)})
+        table |= {"evaluation": evaluation, "algorithms": list(methods)}
+        yield replace(_cell(name, scale, table), devices=True)
 
     for seed in range(scale.seeds):
         yield Cell(
@@ -132,6 +138,7 @@ def crossed_cell(scale: Scale) -> Cell:
 
 
 def noise_cells(scale: Scale) -> Iterable[Cell]:
+    """One cell a line of the noise sweep, with a label for every level."""
     for series in noise_series():
         entries = [
             {
@@ -143,14 +150,16 @@ def noise_cells(scale: Scale) -> Iterable[Cell]:
         yield _sweep(f"noise-{series.name}", scale, entries, every=10)
 
 
-def levels_of(series: Series, scale: Scale) -> tuple[float, ...]:
+def levels_of(series: NoiseSeries, scale: Scale) -> tuple[float, ...]:
+    """The noise levels of a series at this scale, in dBm/Hz."""
     levels = series.levels_dbm
     if scale.noise_levels is None:
         return levels
     return levels[:: max(1, len(levels) // scale.noise_levels)]
 
 
-def level_label(series: Series, n0: float) -> str:
+def level_label(series: NoiseSeries, n0: float) -> str:
+    """The label of a series' algorithm at one noise level, in dBm/Hz."""
     return f"{series.algorithm.get('label', series.algorithm['name'])} at {n0:g}"
 
 
@@ -177,6 +186,7 @@ def ablation_cells(scale: Scale) -> Iterable[Cell]:
 
 
 def theory_cells(scale: Scale) -> Iterable[Cell]:
+    """Theorem 1 beside a run, with two learning rates."""
     for eta in (0.1, 0.001):  # the setting of all figures, and one for which Lemma 1 holds
         table = {
             **scale.base, "rounds": scale.bound_rounds, "training": {"learning_rate": eta}, "algorithms": [PAOTA],

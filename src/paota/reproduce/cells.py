@@ -12,7 +12,7 @@ from typing import Any
 from ..experiment import Experiment
 
 RUNS, OPTIMUM, CROSSED, BOUND = "runs", "optimum", "crossed", "bound"
-FORMAT = 1  # of the stored cells; a new one makes old cells run again
+FORMAT = 2  # of the stored cells; a new one makes old cells run again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +24,11 @@ class Cell:
     table: Mapping[str, Any] = field(default_factory=dict)
     seeds: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)  # of the kinds `optimum` and `bound`
+    devices: bool = False  # keep the records of who took part when
 
     @property
     def experiment(self) -> Experiment:
+        """The table, checked."""
         return Experiment.from_dict(self.table)
 
     @property
@@ -48,5 +50,5 @@ class Cell:
             package = version("paota")
         except PackageNotFoundError:
             package = "source"
-        content = [FORMAT, package, self.kind, self.seeds, dict(self.options), self.experiment.to_dict()]
+        content = [FORMAT, package, self.kind, self.seeds, dict(self.options), self.devices, self.experiment.to_dict()]
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .evidence import Curves, Evidence
-from .measures import (
+from ..runs.measures import Estimate, median
+from .comparisons import (
     TOP_TARGET,
     accuracies_at_equal_time,
     breaks_later,
@@ -26,7 +26,7 @@ from .measures import (
     relative_gap,
     time_saved,
 )
-from .statistics import Estimate, median
+from .evidence import Curves, Evidence
 
 REPRODUCED, CHANGED, FAILED = "reproduced", "reproduced with a change", "not reproduced"
 SIMILAR = 0.10  # "similar convergence": gaps within 10 % of each other
@@ -45,6 +45,8 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
+    """What the paper says, how it is measured, and the ways to test it, as printed first."""
+
     id: str
     statement: str
     paper: str  # the paper's own figure
@@ -56,6 +58,8 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
+    """What became of a claim."""
+
     claim: Claim
     status: str
     estimate: Estimate  # as printed
@@ -66,6 +70,7 @@ class Verdict:
 
 
 def judge(claim: Claim, evidence: Evidence) -> Verdict:
+    """Try a claim as printed, then under each change, until it holds."""
     tried = []
     for trial in claim.trials:
         estimate = trial.measure(evidence)
@@ -86,14 +91,17 @@ def judge(claim: Claim, evidence: Evidence) -> Verdict:
 
 
 def judge_all(evidence: Evidence) -> list[Verdict]:
+    """Every claim of the paper, judged by the same evidence."""
     return [judge(claim, evidence) for claim in claims()]
 
 
 def surely_positive(estimate: Estimate) -> bool:
+    """Whether the whole interval lies above 0."""
     return estimate.low > 0
 
 
 def claims() -> tuple[Claim, ...]:
+    """The paper's claims, in its order."""
     return (_close(), _smaller_gap(), _similar(), _ordering(), _rounds_for_time(), _time_saved(), _robust())
 
 
@@ -292,10 +300,10 @@ def _robust() -> Claim:
             f"{lost['cotaf'] * 100:.2f}"
         )
         breaks = ", ".join(
-            f"{sweep.title} at {sweep.break_of_median_dbm():.0f}"
-            for name, sweep in e.noise.items()
+            f"{curve.title} at {curve.break_of_median_dbm():.0f}"
+            for name, curve in e.noise.items()
             if name in ("paota-paper", "paota-physical", "cotaf", "cotaf-fading")
-            and np.isfinite(sweep.break_of_median_dbm())
+            and np.isfinite(curve.break_of_median_dbm())
         )
         return words + (f"; without path loss they break only at (dBm/Hz): {breaks}." if breaks else ".")
 

@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .statistics import break_point, first_reach, last_known, value_at
+from ..runs import measures
+from ..runs.measures import Floats
 
-Floats = NDArray[np.float64]
 BREAKS_AT = 0.05  # a method is broken by noise when it has lost 5 points of accuracy
-FINAL = 5  # the last so many looks make the "final" accuracy or gap
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curves:
-    """One method in one setting, [seeds, rounds + 1] each."""
+    """One method in one setting: `[seeds, rounds + 1]` each, NaN where nobody looked or a shorter run has ended."""
 
-    accuracy: Floats
-    time_s: Floats
+    accuracy: Floats  # of the test set, 0 to 1
+    time_s: Floats  # simulated
     objective: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # F(w^r)
+    diverged: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((), bool))  # [seeds]; by default nobody
 
     @property
     def rounds(self) -> Floats:
+        """The number of each row, [seeds, rounds + 1]."""
         return np.broadcast_to(np.arange(self.accuracy.shape[1], dtype=float), self.accuracy.shape)
 
     def final_accuracy(self) -> Floats:
-        return last_known(self.accuracy, FINAL)
+        """[seeds]."""
+        return self.accuracy_at_s(math.inf)
 
     def accuracy_at_s(self, time_s: float) -> Floats:
-        return value_at(self.accuracy, self.time_s, time_s)
-
-    def rounds_to(self, target: float) -> Floats:
-        return first_reach(self.accuracy, self.rounds, target)
-
-    def seconds_to(self, target: float) -> Floats:
-        return first_reach(self.accuracy, self.time_s, target)
+        """The newest test accuracy at a simulated time, [seeds]."""
+        return measures.newest(self.accuracy, self.time_s, time_s, diverged=self.diverged, lost=0.0)
 
     def final_objective(self) -> Floats:
-        return last_known(self.objective, FINAL)
+        """The last known F(w^r), [seeds]."""
+        return measures.newest(self.objective, diverged=self.diverged, lost=math.inf)
+
+    def rounds_to(self, target: float) -> Floats:
+        """[seeds]; infinite for never, as `seconds_to`."""
+        return measures.first_reach(self.accuracy, self.rounds, target, self.diverged)
+
+    def seconds_to(self, target: float) -> Floats:
+        """Simulated seconds to a test accuracy, [seeds]; infinite for never."""
+        return measures.first_reach(self.accuracy, self.time_s, target, self.diverged)
 
 
 Setting = Mapping[str, Curves]  # by method
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """One line of the noise sweep: levels in dBm/Hz (the first means no noise), final accuracy [levels, seeds]."""
+class NoiseCurve:
+    """One method against the noise: levels in dBm/Hz (the first means no noise), final accuracy `[levels, seeds]`."""
 
     title: str
     levels_dbm: tuple[float, ...]
@@ -56,10 +63,11 @@ class Sweep:
     path_loss: bool = False
 
     def breaks_dbm(self) -> Floats:
-        """Where each seed breaks."""
+        """Where each seed breaks, [seeds]."""
         return np.array([break_point(self.levels_dbm, column, BREAKS_AT) for column in self.accuracy.T])
 
     def break_of_median_dbm(self) -> float:
+        """Where the median over the seeds breaks."""
         return break_point(self.levels_dbm, np.median(self.accuracy, axis=1), BREAKS_AT)
 
 
@@ -71,9 +79,26 @@ class Evidence:
     loud: Setting  # N0 = -74 dBm/Hz; Local SGD, which has no channel, is the same as in `quiet`
     six: Setting  # N0 = -174 dBm/Hz, dT = 6 s
     optimum: Floats  # F(w*) of each seed
-    noise: Mapping[str, Sweep] = field(default_factory=dict)
+    noise: Mapping[str, NoiseCurve] = field(default_factory=dict)
     targets: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8)
 
     def gap(self, setting: Setting, method: str) -> Floats:
         """F(w^r) - F(w*), [seeds, rounds + 1]."""
         return setting[method].objective - self.optimum[:, None]
+
+
+def break_point(levels: Sequence[float], accuracy: Floats, drop: float) -> float:
+    """Where accuracy [levels] has fallen by `drop` below that of the first level (no noise); infinity if it never does.
+
+    Levels rise from the second one on; between two of them the fall is taken as straight. A curve that is already down
+    at the first real level breaks there or below: minus infinity.
+    """
+    floor = accuracy[0] - drop
+    for i in range(1, len(levels)):
+        if not accuracy[i] >= floor:  # NaN counts as broken
+            if i == 1:
+                return -math.inf
+            above = accuracy[i - 1] - floor
+            fall = accuracy[i - 1] - np.nan_to_num(accuracy[i], nan=0.0)
+            return float(levels[i - 1] + (levels[i] - levels[i - 1]) * above / fall)
+    return math.inf

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from ..runs.measures import Floats
 from .catalogue import METHODS, Scale, level_label, levels_of, noise_series
-from .evidence import Curves, Evidence, Setting, Sweep
-from .statistics import Floats, first_reach, last_known
+from .evidence import Curves, Evidence, NoiseCurve, Setting
 from .store import Stored
 
 Cells = Mapping[str, Stored]
@@ -16,6 +17,7 @@ METHOD_LABELS = tuple(str(m.get("label", m["name"])) for m in METHODS)
 
 
 def gather(cells: Cells, scale: Scale) -> Evidence:
+    """Everything that the claims need, from the cells of the paper's own figures and, where it was run, the noise sweep."""
     targets = scale.base.get("targets", (0.5, 0.6, 0.7, 0.8))
     quiet, loud = setting_of(cells["quiet"]), setting_of(cells["loud"])
     searched = np.min(cells["optimum-crossed"].arrays["values"], axis=1)
@@ -36,42 +38,44 @@ def lowest_seen(searched: Floats, runs: Sequence[Curves]) -> Floats:
 
 
 def setting_of(cell: Stored) -> Setting:
+    """The curves of all methods of a cell, by label."""
     return {label: curves_of(cell, label) for label in cell.labels}
 
 
 def curves_of(cell: Stored, label: str) -> Curves:
+    """The curves of one method in a cell whose runs look at the whole objective."""
+    return replace(accuracy_of(cell, label), objective=cell.of(label, "train_loss"))
+
+
+def accuracy_of(cell: Stored, label: str) -> Curves:
+    """The curves of one method without its objective: sweeps only know the loss of the batches."""
     return Curves(
-        accuracy=cell.of(label, "test_accuracy"),
-        time_s=cell.of(label, "time_s"),
-        objective=cell.of(label, "train_loss"),
+        accuracy=cell.of(label, "test_accuracy"), time_s=cell.of(label, "time_s"), diverged=cell.diverged(label)
     )
 
 
-def noise_of(cells: Cells, scale: Scale) -> dict[str, Sweep]:
+def noise_of(cells: Cells, scale: Scale) -> dict[str, NoiseCurve]:
+    """One curve for each series of the noise sweep that was run."""
     made = {}
     for series in noise_series():
         if f"noise-{series.name}" not in cells:
             continue
         cell, levels = cells[f"noise-{series.name}"], levels_of(series, scale)
-        accuracy = [_settled(cell.of(level_label(series, n0), "test_accuracy")) for n0 in levels]
-        made[series.name] = Sweep(
+        accuracy = [final(cell, level_label(series, n0)) for n0 in levels]
+        made[series.name] = NoiseCurve(
             title=series.title, levels_dbm=levels, accuracy=np.array(accuracy), path_loss=series.path_loss
         )
     return made
 
 
-def _settled(accuracy: Floats) -> Floats:
-    """Mean of the last two looks of each seed."""
-    return last_known(accuracy, 2)
-
-
 def final(cell: Stored, label: str) -> Floats:
-    """Final accuracy of each seed: the mean of the last three looks."""
-    return last_known(cell.of(label, "test_accuracy"), 3)
+    """Final accuracy of each seed, [seeds]."""
+    return accuracy_of(cell, label).final_accuracy()
 
 
 def seconds_to(cell: Stored, label: str, target: float) -> Floats:
-    return first_reach(cell.of(label, "test_accuracy"), cell.of(label, "time_s"), target)
+    """Simulated seconds to a test accuracy, [seeds]; infinite for never."""
+    return accuracy_of(cell, label).seconds_to(target)
 
 
 def values_of(cells: Cells, kind: str) -> list[tuple[str, float, Stored]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..pages.reproduction import COLUMNS, number, value_text
-from ..pages.reproduction_style import NAMES
+from ..pages.reproduction import COLUMNS, NAMES, number, value_text
 from .claims import Verdict
 from .tables import Row
 
@@ -14,6 +13,7 @@ BETA = {"exact": "optimised (P2)", "staleness": "staleness only", "similarity": 
 
 
 def summary(verdicts: Sequence[Verdict], tables: Mapping[str, Sequence[Row]], cells: Mapping[str, Any]) -> str:
+    """The text of summary.md."""
     parts = [
         "### Verdicts\n",
         *_verdicts(verdicts),

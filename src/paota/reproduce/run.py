@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UserError
-from ..pages.reproduction import write_page
-from ..pages.reproduction_figures import draw_all
+from ..pages.reproduction import draw_all, write_page
 from ..runs.files import write_text
+from ..runs.pool import Watch, run_tasks
 from . import catalogue, store, work
 from .cells import Cell
 from .claims import Verdict, judge_all
-from .display import Display
 from .evidence import Evidence
 from .gather import Cells, gather
 from .markdown import summary
@@ -24,7 +24,7 @@ MOST_WORKERS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class Reproduction:
     """What a reproduction left behind."""
 
     folder: Path
@@ -43,24 +43,39 @@ def reproduce(
     seeds: int | None = None,
     workers: int | None = None,
     parts: Collection[str] = (),
-    display: Display | None = None,
-) -> Report:
-    """Compute every cell that `folder` does not hold yet, then write the report, `figures/` and `tables/` there."""
+    display: Callable[[Sequence[Cell]], AbstractContextManager[Watch]] | None = None,
+) -> Reproduction:
+    """Compute every cell that `folder` does not hold yet, then write the report, `figures/` and `tables/` there.
+
+    Args:
+        quick: a smoke run on small made-up data.
+        seeds: repetitions (default: 10, or 2 if quick).
+        workers: processes (default: one a core, at most 8); with 1 everything happens in this one.
+        parts: beside the paper's own figures; none stands for all.
+        display: makes, for the cells that are computed, a context that gives what is called with every update.
+    """
     scale = catalogue.quick(seeds) if quick else catalogue.full(seeds)
     cells = catalogue.catalogue(scale, parts)
     out = _folders(Path(folder))
-    display = display or Display(quiet=True)
     todo = [cell for cell in cells if store.find(out / "cells", cell) is None]
-    display.begin(todo, len(cells) - len(todo))
-    count = workers or min(os.cpu_count() or 1, MOST_WORKERS)
-    work.compute_all(todo, out / "cells", workers=count, tell=display.tell, done=display.done)
+    with display(todo) if display else nullcontext(lambda update: None) as watch:
+        _compute(todo, out / "cells", workers or min(os.cpu_count() or 1, MOST_WORKERS), watch)
     crossed = catalogue.crossed_cell(scale)  # of finished cells: it comes after them
-    work.compute(crossed, out / "cells", display.note_only)
-    cells.append(crossed)
-    return write(out, scale, _load(cells, out / "cells"))
+    if store.find(out / "cells", crossed) is None:
+        _compute([crossed], out / "cells", 1)
+    return write(out, scale, _load([*cells, crossed], out / "cells"))
 
 
-def write(out: Path, scale: catalogue.Scale, cells: Cells) -> Report:
+def _compute(cells: Sequence[Cell], folder: Path, workers: int, watch: Watch = lambda update: None) -> None:
+    failed = run_tasks([work.task_of(cell, folder) for cell in cells], workers=workers, watch=watch)
+    if failed:
+        reasons = "; ".join(f"'{name}': {reason}" for name, reason in list(failed.items())[:3])
+        raise UserError(
+            f"{len(failed)} of {len(cells)} cells failed ({reasons}); the others are kept, and the same command goes on"
+        )
+
+
+def write(out: Path, scale: catalogue.Scale, cells: Cells) -> Reproduction:
     """Verdicts, tables, figures and the page from finished cells."""
     evidence = gather(cells, scale)
     verdicts = judge_all(evidence)
@@ -69,8 +84,14 @@ def write(out: Path, scale: catalogue.Scale, cells: Cells) -> Report:
     write_text(out / "summary.md", summary(verdicts, tables, cells))
     page = out / "report.html"
     write_page(page, scale, cells, verdicts, tables, figures)
-    return Report(
-        folder=out, page=page, scale=scale, evidence=evidence, verdicts=verdicts, tables=tables, figures=figures
+    return Reproduction(
+        folder=out,
+        page=page,
+        scale=scale,
+        evidence=evidence,
+        verdicts=verdicts,
+        tables=tables,
+        figures=[section.id for section in figures],
     )
 
 

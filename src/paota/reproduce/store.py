@@ -1,10 +1,14 @@
-"""Cells on disk: computed once, saved whole, found again if nothing about them has changed."""
+"""Cells on disk, a folder each: computed once, found again if nothing about them has changed.
+
+`cell.json`, written first, says which cell it is. A cell of runs is a run folder as `paota run` leaves it; the others hold
+`arrays.npz`, and `facts.json`, written last.
+"""
 
 from __future__ import annotations
 
-import json
+import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,59 +17,79 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..runs import files
+from ..runs import folder as run_folder
+from ..runs.measures import Floats
 from ..runs.results import Result
-from .cells import Cell
+from .cells import RUNS, Cell
 
-KEPT = ("time_s", "ready", "test_accuracy", "train_loss", "noise_std", "over_budget")
-DEVICES = ("round", "device", "staleness", "start_s", "finish_s", "power", "weight")
+CELL, ARRAYS, FACTS = "cell.json", "arrays.npz", "facts.json"
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a cell gave: arrays by name, and plain facts."""
+    """What a cell gave: a result, or arrays by name and plain facts."""
 
-    arrays: Mapping[str, NDArray[Any]]
-    facts: Mapping[str, Any]
+    result: Result | None = None
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def labels(self) -> list[str]:
-        return list(self.facts["labels"])
+        """Of the algorithms; none if the cell holds no runs."""
+        return [] if self.result is None else self.result.labels
 
-    def of(self, label: str, column: str) -> NDArray[np.float64]:
-        """[seeds, rounds + 1]; a shorter run ends in NaN."""
-        return np.asarray(self.arrays[f"{self.labels.index(label)}/{column}"], dtype=np.float64)
+    def of(self, label: str, column: str) -> Floats:
+        """One metric of one algorithm, [seeds, rounds + 1]; a shorter run ends in NaN."""
+        assert self.result is not None
+        return self.result.array(label, column)
+
+    def diverged(self, label: str) -> NDArray[np.bool_]:
+        """[seeds]."""
+        assert self.result is not None
+        return np.array([run.diverged_round is not None for run in self.result.of(label)])
 
 
 def path_of(folder: Path, cell: Cell) -> Path:
-    return folder / f"{cell.name}.npz"
+    """The folder of a cell."""
+    return folder / cell.name
 
 
 def find(folder: Path, cell: Cell) -> Stored | None:
     """The stored cell, or None if there is none, if it cannot be read, or if it came from other settings."""
     path = path_of(folder, cell)
-    if not path.is_file():
-        return None
     try:
-        arrays = files.read_npz(path)
-        facts = json.loads(arrays.pop("facts").astype(np.uint8).tobytes())
-    except (UserError, KeyError, ValueError):
+        if not _is_of(path, cell):
+            return None
+        if cell.kind != RUNS:
+            return Stored(arrays=files.read_npz(path / ARRAYS), facts=files.read_json(path / FACTS))
+        result = run_folder.load(path)
+    except UserError:
         return None
-    return Stored(arrays, facts) if facts.get("digest") == cell.digest else None
+    first = result.trajectories[0].devices  # for the pictures of who took part when
+    return Stored(result, {f"devices/{name}": column for name, column in first.items()})
 
 
-def keep(folder: Path, cell: Cell, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
-    text = json.dumps(files.jsonable({**facts, "digest": cell.digest, "name": cell.name}))
-    files.write_npz(path_of(folder, cell), {**arrays, "facts": np.frombuffer(text.encode(), np.uint8)})
+def prepare(folder: Path, cell: Cell) -> Path:
+    """The folder of a cell that is to be computed: what was begun is kept, what is stale or damaged is removed."""
+    path = path_of(folder, cell)
+    try:
+        begun = _is_of(path, cell) and not run_folder.is_finished(path)
+    except UserError:
+        begun = False
+    if not begun:
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+        files.write_json(path / CELL, {"name": cell.name, "digest": cell.digest})
+    return path
 
 
-def pack(result: Result) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The columns that figures need, and who took part when with the first seed of the first algorithm."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for i, label in enumerate(result.labels):
-        for column in KEPT:
-            arrays[f"{i}/{column}"] = result.array(label, column).astype(np.float32)
-    first = result.trajectories[0].devices
-    arrays |= {f"devices/{column}": np.asarray(first[column]) for column in DEVICES}
-    diverged = {label: sum(t.diverged_round is not None for t in result.of(label)) for label in result.labels}
-    compute_s = sum(t.compute_s for t in result.trajectories)
-    return arrays, {"labels": result.labels, "seeds": result.seeds, "diverged": diverged, "compute_s": compute_s}
+def keep(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    """Finish the folder of a cell that holds no runs."""
+    files.write_npz(path / ARRAYS, arrays)
+    files.write_json(path / FACTS, facts)
+
+
+def _is_of(path: Path, cell: Cell) -> bool:
+    """Whether the folder was begun for this very cell."""
+    found = files.read_json(path / CELL) if (path / CELL).is_file() else None
+    return isinstance(found, dict) and found.get("digest") == cell.digest

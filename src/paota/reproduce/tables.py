@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..runs.files import Columns, write_csv
+from ..runs.measures import median, quartiles
 from .catalogue import Scale
 from .claims import Verdict
 from .evidence import Evidence
 from .gather import METHOD_LABELS, Cells, final, seconds_to, values_of
-from .statistics import quartiles
 
 # Table I of the paper: (rounds, seconds) to 50, 60, 70 and 80 %.
 PAPER_TABLE = {
@@ -51,11 +51,13 @@ def write_tables(
 
 
 def columns_of(rows: Sequence[Row]) -> Columns:
+    """Rows with equal keys as a table, column by column."""
     names = list(rows[0]) if rows else ["nothing"]
     return {name: np.array([row[name] for row in rows], dtype=object) for name in names}
 
 
 def verdict_row(v: Verdict) -> Row:
+    """One claim with its verdict."""
     return {
         "claim": v.claim.id, "statement": v.claim.statement, "paper": v.claim.paper, "verdict": v.status,
         "measured": v.claim.measured, "value": v.estimate.value, "low": v.estimate.low, "high": v.estimate.high,
@@ -66,6 +68,7 @@ def verdict_row(v: Verdict) -> Row:
 
 
 def table1_rows(evidence: Evidence) -> Iterable[Row]:
+    """Rounds and seconds to each target, with quartiles and the paper's own figures."""
     for period_s, setting in ((8, evidence.quiet), (6, evidence.six)):
         for method in METHOD_LABELS:
             for target in evidence.targets:
@@ -88,6 +91,7 @@ def _printed(method: str, target: float) -> tuple[float, float]:
 
 
 def accuracy_rows(evidence: Evidence) -> Iterable[Row]:
+    """Final accuracy of every method in the paper's settings."""
     for name, setting in (
         ("-174 dBm/Hz, 8 s", evidence.quiet),
         ("-74 dBm/Hz, 8 s", evidence.loud),
@@ -111,22 +115,24 @@ def curve_rows(evidence: Evidence) -> Iterable[Row]:
 
 
 def noise_rows(evidence: Evidence) -> Iterable[Row]:
-    for name, sweep in evidence.noise.items():
-        for level, accuracy in zip(sweep.levels_dbm, sweep.accuracy, strict=True):
+    """Final accuracy of every series at every noise level."""
+    for name, curve in evidence.noise.items():
+        for level, accuracy in zip(curve.levels_dbm, curve.accuracy, strict=True):
             low, middle, high = quartiles(accuracy)
             yield {
-                "series": name, "title": sweep.title, "path_loss": sweep.path_loss, "n0_dbm_per_hz": level,
+                "series": name, "title": curve.title, "path_loss": curve.path_loss, "n0_dbm_per_hz": level,
                 "final_accuracy": middle, "q25": low, "q75": high,
             }  # fmt: skip
 
 
 def break_rows(evidence: Evidence) -> Iterable[Row]:
-    for name, sweep in evidence.noise.items():
-        low, _, high = quartiles(sweep.breaks_dbm())
+    """At which noise density each series breaks."""
+    for name, curve in evidence.noise.items():
+        low, _, high = quartiles(curve.breaks_dbm())
         yield {
-            "series": name, "title": sweep.title, "path_loss": sweep.path_loss,
-            "without_noise": float(np.median(sweep.accuracy[0])),
-            "breaks_at_dbm_per_hz": sweep.break_of_median_dbm(), "q25": low, "q75": high,
+            "series": name, "title": curve.title, "path_loss": curve.path_loss,
+            "without_noise": median(curve.accuracy[0]),
+            "breaks_at_dbm_per_hz": curve.break_of_median_dbm(), "q25": low, "q75": high,
         }  # fmt: skip
 
 
@@ -154,6 +160,7 @@ def ablation_rows(cells: Cells) -> Iterable[Row]:
 
 
 def optimum_rows(cells: Cells, scale: Scale) -> Iterable[Row]:
+    """How finished the search for F(w*) of each seed was."""
     best = np.min(cells["optimum-crossed"].arrays["values"], axis=1)
     for seed in range(scale.seeds):
         facts = cells[f"optimum-{seed}"].facts

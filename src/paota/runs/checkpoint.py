@@ -46,21 +46,16 @@ class Checkpoints:
     _last: dict[int, float] = field(default_factory=dict)
 
     def due(self, unit: int) -> bool:
+        """Whether a unit's last checkpoint is older than `every_s`."""
         return time.monotonic() - self._last.get(unit, self._begun) >= self.every_s
 
     def save(self, unit: int, saved: Saved) -> None:
+        """Write one unit; an earlier checkpoint of it is replaced."""
         self.folder.mkdir(exist_ok=True)
-        arrays = {f"state.{i}": np.asarray(leaf) for i, leaf in enumerate(saved.state)}
+        arrays: Arrays = {f"state.{i}": np.asarray(leaf) for i, leaf in enumerate(saved.state)}
         arrays |= {f"log.{name}": column for name, column in saved.log.items()}
-        header = {
-            "unit": unit,
-            "done": saved.done,
-            "compute_s": saved.compute_s,
-            "digest": digest(arrays),
-            **self.identity,
-        }
-        arrays["header"] = np.frombuffer(json.dumps(files.jsonable(header)).encode(), np.uint8)
-        files.write_npz(self.folder / f"{unit}.npz", arrays)
+        facts = {"unit": unit, "done": saved.done, "compute_s": saved.compute_s, **self.identity}
+        write(self.folder / f"{unit}.npz", facts, arrays)
         self._last[unit] = time.monotonic()
 
     def load(self, unit: int) -> Saved | None:
@@ -68,23 +63,47 @@ class Checkpoints:
         file = self.folder / f"{unit}.npz"
         if not file.exists():
             return None
-        arrays = files.read_npz(file)
+        facts, arrays = read(file)
         try:
-            header = json.loads(arrays.pop("header").tobytes())
-            done, compute_s, said = int(header.pop("done")), float(header.pop("compute_s")), header.pop("digest")
-            if header.pop("unit") != unit:
+            done, compute_s = int(facts.pop("done")), float(facts.pop("compute_s"))
+            if facts.pop("unit") != unit:
                 raise ValueError("it belongs to another unit")
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
-            raise UserError(f"'{file}' is not a checkpoint that paota wrote ({error})") from None
-        if said != digest(arrays):
-            raise UserError(
-                f"'{file}' is damaged: its content does not match its checksum; remove it to redo that part"
-            )
-        for name, now, then in differences(files.jsonable(self.identity), header):
+        except (KeyError, ValueError, TypeError) as error:
+            raise not_ours(file, error) from None
+        for name, now, then in differences(files.jsonable(self.identity), facts):
             raise UserError(f"'{file}' belongs to another run: {name} was {then} and is {now}")
-        state = [arrays[f"state.{i}"] for i in range(sum(name.startswith("state.") for name in arrays))]
         log = {name.removeprefix("log."): a for name, a in arrays.items() if name.startswith("log.")}
-        return Saved(state, log, done, compute_s)
+        return Saved(numbered(arrays, "state"), log, done, compute_s)
+
+
+def write(path: Path, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """One file with plain facts and numeric arrays, and a checksum of the arrays; it appears whole or not at all."""
+    header = {**facts, "digest": digest(arrays)}
+    encoded = np.frombuffer(json.dumps(files.jsonable(header)).encode(), np.uint8)
+    files.write_npz(path, {**arrays, "header": encoded})
+
+
+def read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """The facts and arrays of a file that `write` made; anything else, or a damaged one, is refused."""
+    arrays = files.read_npz(path)
+    try:
+        facts = json.loads(arrays.pop("header").tobytes())
+        said = facts.pop("digest")
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise not_ours(path, error) from None
+    if said != digest(arrays):
+        raise UserError(f"'{path}' is damaged: its content does not match its checksum; remove it to redo that part")
+    return facts, arrays
+
+
+def not_ours(path: Path, error: Exception) -> UserError:
+    """The sentence for a file that is something else; `error` says why."""
+    return UserError(f"'{path}' is not a checkpoint that paota wrote ({error})")
+
+
+def numbered(arrays: Arrays, name: str) -> list[NDArray[Any]]:
+    """`name.0`, `name.1`, ... as a list."""
+    return [arrays[f"{name}.{i}"] for i in range(sum(key.startswith(f"{name}.") for key in arrays))]
 
 
 def digest(arrays: Mapping[str, NDArray[Any]]) -> str:

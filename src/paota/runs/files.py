@@ -38,15 +38,18 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: Path, text: str) -> None:
+    """UTF-8, all at once."""
     with atomic(path) as stream:
         stream.write(text.encode("utf-8"))
 
 
 def write_json(path: Path, value: Any) -> None:
+    """By the rules of `jsonable`."""
     write_text(path, json.dumps(jsonable(value), indent=2, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> Any:
+    """The value in a JSON file; a file that cannot be read is refused by name."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
@@ -93,7 +96,17 @@ def read_csv(path: Path, types: Mapping[str, type]) -> Columns:
         raise UserError(f"'{path}' is not a table that paota wrote ({error})") from None
 
 
+def to_pandas(columns: Columns) -> Any:
+    """A table as a pandas DataFrame."""
+    try:
+        import pandas
+    except ImportError:
+        raise UserError("to_pandas needs pandas: pip install pandas") from None
+    return pandas.DataFrame(columns)
+
+
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Numeric arrays by name, uncompressed; `read_npz` reads them."""
     whole = io.BytesIO()  # an archive that a full disk cuts short complains once more when it is collected
     np.savez(whole, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
     with atomic(path) as stream:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from ..errors import UserError
 from ..experiment import Experiment
 from . import files
+from .checkpoint import differences
 from .files import Columns
 from .results import Result, Trajectory
 
@@ -28,7 +30,7 @@ UNFINISHED = "unfinished.json"
 
 
 def refuse_used_folder(folder: str | Path) -> None:
-    """So that results never mix."""
+    """Raise if `folder` is a file, or holds anything: results of two runs must not mix."""
     path = Path(folder)
     try:
         used = path.exists() and (not path.is_dir() or any(path.iterdir()))
@@ -39,6 +41,7 @@ def refuse_used_folder(folder: str | Path) -> None:
 
 
 def new_folder(folder: str | Path) -> Path:
+    """Make `folder`, and what is above it; one that holds something is refused."""
     refuse_used_folder(folder)
     path = Path(folder)
     try:
@@ -74,6 +77,7 @@ def read_unfinished(folder: Path) -> int:
 
 
 def finish_folder(result: Result, path: Path) -> None:
+    """Write the results, then remove what was needed only to go on."""
     write_folder(result, path)
     remove_leftovers(path)
 
@@ -87,10 +91,12 @@ def remove_leftovers(path: Path) -> None:
 
 
 def is_finished(path: Path) -> bool:
+    """Whether the run folder `path` is whole."""
     return (path / "run.json").is_file()
 
 
 def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
+    """Write all files of a run folder, `run.json` last; `report`: the page too."""
     files.write_text(path / "experiment.toml", files.to_toml(result.experiment.to_dict()))
     files.write_csv(path / "metrics.csv", result.metrics)
     files.write_npz(path / "devices.npz", _text_to_codes(result.devices, result.labels))
@@ -132,6 +138,13 @@ def load(folder: str | Path) -> Result:
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise UserError(f"'{folder}' is not a run folder of this version of paota ({error!r})") from None
     return Result(experiment=Experiment.from_file(path / "experiment.toml"), trajectories=trajectories, info=info)
+
+
+def differences_from(result: Result, experiment: Experiment, seeds: int) -> Iterator[tuple[str, Any, Any]]:
+    """(dotted name, value asked for, value found) wherever a run that was read is not the one that is wanted."""
+    asked = {"seeds": seeds, "experiment": experiment.to_dict()}
+    found = {"seeds": len(result.seeds), "experiment": result.experiment.to_dict()}
+    yield from differences(files.jsonable(asked), files.jsonable(found))
 
 
 def _facts(t: Trajectory) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UserError, unknown_name
+from ..errors import unknown_name
 from ..experiment import Experiment
-from .files import Columns
+from . import measures
+from .files import Columns, to_pandas
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,22 +41,27 @@ class Result:
 
     @property
     def labels(self) -> list[str]:
+        """Of the algorithms, in the order of the experiment."""
         return list(dict.fromkeys(t.label for t in self.trajectories))
 
     @property
     def seeds(self) -> list[int]:
+        """In rising order."""
         return sorted({t.seed for t in self.trajectories})
 
     @property
     def metrics(self) -> Columns:
+        """One row a round of every trajectory; row 0 of each is its initial model."""
         return _stack(self.trajectories, "metrics")
 
     @property
     def devices(self) -> Columns:
+        """One row for every device in every event of every trajectory."""
         return _stack(self.trajectories, "devices")
 
     @property
     def summary(self) -> dict[str, Any]:
+        """What `summary.json` holds: see `summarise`."""
         return summarise(self)
 
     def of(self, label: str) -> list[Trajectory]:
@@ -72,20 +78,21 @@ class Result:
         return np.array([np.pad(row.astype(float), (0, longest - len(row)), constant_values=np.nan) for row in rows])
 
     def time_to(self, accuracy: float, label: str | None = None) -> dict[str, float] | float:
-        """Median simulated seconds to a test accuracy (infinite if more than half the seeds never reach it)."""
+        """Median simulated seconds to a test accuracy; infinite if at least half of the seeds never reach it.
+
+        Args:
+            accuracy: share of the test set, 0 to 1.
+            label: of one algorithm (default: all, and a dictionary by label is returned).
+        """
         if label is None:
             return {name: float(self.time_to(accuracy, name)) for name in self.labels}  # type: ignore[arg-type]
-        return float(np.median([first_reach(t.metrics, accuracy, "time_s") for t in self.of(label)]))
+        return measures.median([measures.reach(t, accuracy) for t in self.of(label)])
 
     def to_pandas(self, table: str = "metrics") -> Any:
         """The table `metrics` or `devices` as a pandas DataFrame."""
         if table not in ("metrics", "devices"):
             raise unknown_name("table", table, ("metrics", "devices"))
-        try:
-            import pandas
-        except ImportError:
-            raise UserError("to_pandas needs pandas: pip install pandas") from None
-        return pandas.DataFrame(self.metrics if table == "metrics" else self.devices)
+        return to_pandas(self.metrics if table == "metrics" else self.devices)
 
     def save(self, folder: str | Path, *, report: bool = True) -> Path:
         """Write the run folder. It must not hold anything yet."""
@@ -96,19 +103,12 @@ class Result:
         return path
 
 
-def first_reach(metrics: Columns, accuracy: float, column: str) -> float:
-    """Value of `column` in the first row whose test accuracy is at least `accuracy`; infinity if there is none."""
-    reached = np.flatnonzero(np.nan_to_num(metrics["test_accuracy"], nan=-1.0) >= accuracy)
-    return float(metrics[column][reached[0]]) if len(reached) else math.inf
-
-
-def accuracy_at(metrics: Columns, value: float, column: str) -> float:
-    """The newest test accuracy known when `column` has reached `value`."""
-    known = ~np.isnan(metrics["test_accuracy"]) & (metrics[column] <= value)
-    return float(metrics["test_accuracy"][known][-1]) if known.any() else math.nan
-
-
 def summarise(result: Result) -> dict[str, Any]:
+    """What `summary.json` holds: every measure of `paota.runs.measures` by algorithm label, with the value of each seed.
+
+    `equal_time_s` and `equal_rounds` are the largest that all trajectories have reached.
+    """
+    targets = result.experiment.targets
     equal_time_s = min(float(t.metrics["time_s"][-1]) for t in result.trajectories)
     equal_rounds = min(int(t.metrics["round"][-1]) for t in result.trajectories)
     algorithms: dict[str, Any] = {}
@@ -117,15 +117,11 @@ def summarise(result: Result) -> dict[str, Any]:
         rounds = sum(len(t.metrics["round"]) - 1 for t in runs)
         algorithms[label] = {
             "algorithm": runs[0].algorithm,
-            "final_accuracy": _spread([accuracy_at(t.metrics, math.inf, "time_s") for t in runs]),
-            "accuracy_at_equal_rounds": _spread([accuracy_at(t.metrics, equal_rounds, "round") for t in runs]),
-            "accuracy_at_equal_time": _spread([accuracy_at(t.metrics, equal_time_s, "time_s") for t in runs]),
-            "rounds_to": {
-                f"{a:g}": _reach([first_reach(t.metrics, a, "round") for t in runs]) for a in _targets(result)
-            },
-            "seconds_to": {
-                f"{a:g}": _reach([first_reach(t.metrics, a, "time_s") for t in runs]) for a in _targets(result)
-            },
+            "final_accuracy": _accuracies([measures.final_accuracy(t) for t in runs]),
+            "accuracy_at_equal_rounds": _accuracies([measures.accuracy_at(t, equal_rounds, "round") for t in runs]),
+            "accuracy_at_equal_time": _accuracies([measures.accuracy_at(t, equal_time_s, "time_s") for t in runs]),
+            "rounds_to": {f"{target:g}": _reaches(runs, target, "round") for target in targets},
+            "seconds_to": {f"{target:g}": _reaches(runs, target, "time_s") for target in targets},
             "rounds_per_second": rounds / max(sum(t.compute_s for t in runs), 1e-9),
             "diverged": [{"seed": t.seed, "round": t.diverged_round} for t in runs if t.diverged_round is not None],
         }
@@ -133,32 +129,24 @@ def summarise(result: Result) -> dict[str, Any]:
         "name": result.experiment.name,
         "version": result.info.get("paota"),
         "seeds": result.seeds,
-        "targets": list(_targets(result)),
+        "targets": list(targets),
         "equal_time_s": equal_time_s,
         "equal_rounds": equal_rounds,
         "algorithms": algorithms,
     }
 
 
-def _targets(result: Result) -> tuple[float, ...]:
-    return result.experiment.targets
+def _accuracies(values: list[float]) -> dict[str, Any]:
+    return {"mean": np.mean(values), "std": np.std(values), "median": measures.median(values), "values": values}
 
 
-def _spread(values: list[float]) -> dict[str, Any]:
-    array = np.array(values)
-    known = array[~np.isnan(array)]
-    if not len(known):
-        return {"mean": None, "std": None, "median": None, "values": values}
-    return {"mean": known.mean(), "std": known.std(), "median": np.median(known), "values": values}
-
-
-def _reach(values: list[float]) -> dict[str, Any]:
-    """Quartiles over all seeds, a seed that never reaches the target counting as infinitely late (null in JSON)."""
-    array = np.array(values)
-    method = "linear" if np.isfinite(array).all() else "nearest"  # no interpolating towards infinity
-    q25, median, q75 = np.quantile(array, [0.25, 0.5, 0.75], method=method)  # type: ignore[call-overload]
-    reached = int(np.isfinite(array).sum())
-    return {"median": median, "q25": q25, "q75": q75, "reached": reached, "values": values}
+def _reaches(runs: Sequence[Trajectory], target: float, along: str) -> dict[str, Any]:
+    """Quartiles over all seeds; never is infinite, and null in JSON."""
+    spread = measures.Spread(tuple(measures.reach(run, target, along) for run in runs))
+    return {
+        "median": spread.median, "q25": spread.low, "q75": spread.high,
+        "reached": spread.reached, "values": list(spread.values),
+    }  # fmt: skip
 
 
 def _stack(trajectories: Sequence[Trajectory], table: str) -> Columns:

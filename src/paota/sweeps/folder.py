@@ -6,7 +6,7 @@ goes on. `sweep.csv` and `report.html` are written last, from the points.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,25 @@ from ..runs import files
 from ..runs import folder as run_folder
 from ..runs.checkpoint import differences
 from ..runs.results import Result
-from .grid import Axis, Point
+from .grid import Axis, Point, make_points
 
 FORMAT = 1
 FILE = "sweep.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
-    """What was asked for."""
+class SweepSpec:
+    """What is asked for: an experiment at every combination of the axes' values, with so many seeds."""
 
     experiment: Experiment
     axes: tuple[Axis, ...]
     seeds: int
-    best: str
+    best: str  # the metric that decides, as `--best` takes it
+
+    @functools.cached_property
+    def points(self) -> tuple[Point, ...]:
+        """All combinations of the axes' values, each checked."""
+        return make_points(self.experiment, self.axes)
 
     def identity(self) -> dict[str, Any]:
         """What must not change when a sweep goes on; the metric may."""
@@ -41,10 +46,11 @@ class Order:
         return made
 
 
-def begin(folder: str | Path, order: Order) -> Path:
+def begin(folder: str | Path, spec: SweepSpec) -> Path:
+    """A new sweep folder for `spec`; what cannot be written leaves nothing behind."""
     path = run_folder.new_folder(folder)
     try:
-        files.write_json(path / FILE, {**order.identity(), "axes": [a.key for a in order.axes], "best": order.best})
+        files.write_json(path / FILE, {**spec.identity(), "axes": [a.key for a in spec.axes], "best": spec.best})
         (path / "points").mkdir()
     except (UserError, OSError) as error:  # read-only or full: leave no half-made folder
         (path / FILE).unlink(missing_ok=True)
@@ -55,8 +61,8 @@ def begin(folder: str | Path, order: Order) -> Path:
     return path
 
 
-def read(folder: str | Path) -> Order:
-    """The order of a sweep that was begun in `folder`."""
+def read(folder: str | Path) -> SweepSpec:
+    """What the sweep is about that was begun in `folder`."""
     file = Path(folder) / FILE
     if not file.is_file():
         raise UserError(f"'{folder}' holds no sweep to go on with (no {FILE} in it)")
@@ -69,17 +75,18 @@ def read(folder: str | Path) -> Order:
         table = dict(found["experiment"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"'{file}' is damaged: {error!r}") from None
-    return Order(experiment=Experiment.from_dict(table), axes=axes, seeds=seeds, best=best)
+    return SweepSpec(experiment=Experiment.from_dict(table), axes=axes, seeds=seeds, best=best)
 
 
-def refuse_other(folder: str | Path, order: Order) -> None:
+def refuse_other(folder: str | Path, spec: SweepSpec) -> None:
     """A folder holds one sweep: say what differs from the one that is asked for."""
-    for name, now, then in differences(order.identity(), read(folder).identity()):
+    for name, now, then in differences(spec.identity(), read(folder).identity()):
         raise UserError(f"'{folder}' holds another sweep: {name} was {then} and is {now}")
 
 
-def path_of(folder: Path, index: int, total: int) -> Path:
-    return folder / "points" / f"{index:0{max(3, len(str(total - 1)))}d}"
+def path_of(folder: Path, spec: SweepSpec, point: Point) -> Path:
+    """The run folder of a point."""
+    return folder / "points" / f"{point.index:0{max(3, len(str(len(spec.points) - 1)))}d}"
 
 
 def finished(path: Path, point: Point, seeds: int) -> Result | None:
@@ -87,15 +94,9 @@ def finished(path: Path, point: Point, seeds: int) -> Result | None:
     if not run_folder.is_finished(path):
         return None
     result = run_folder.load(path)
-    now = files.jsonable({"seeds": seeds, "experiment": point.experiment.to_dict()})
-    then = files.jsonable({"seeds": len(result.seeds), "experiment": result.experiment.to_dict()})
-    for name, is_, was in differences(now, then):
+    for name, now, then in run_folder.differences_from(result, point.experiment, seeds):
         raise UserError(
-            f"'{path}' belongs to another sweep: {name} was {was} and is {is_}; remove it to compute it again"
+            f"'{path}' belongs to another sweep: {name} was {then} and is {now}; remove it to compute it again"
         )
     run_folder.remove_leftovers(path)
     return result
-
-
-def missing(folder: Path, points: Sequence[Point], seeds: int) -> list[Point]:
-    return [point for point in points if finished(path_of(folder, point.index, len(points)), point, seeds) is None]

@@ -60,9 +60,9 @@ def make_axes(over: Mapping[str, Sequence[Any]]) -> tuple[Axis, ...]:
     return tuple(axes)
 
 
-def make_points(base: Experiment, axes: Sequence[Axis], *, fixed: Sequence[str] = ()) -> tuple[Point, ...]:
-    """All combinations, the last axis fastest, each checked. `fixed`: settings that were set to one value already."""
-    _check(axes, fixed)
+def make_points(base: Experiment, axes: Sequence[Axis]) -> tuple[Point, ...]:
+    """All combinations, the last axis fastest, each checked."""
+    _check(axes)
     points = []
     for index, values in enumerate(itertools.product(*(axis.values for axis in axes))):
         changes = {axis.key: value for axis, value in zip(axes, values, strict=True)}
@@ -70,7 +70,7 @@ def make_points(base: Experiment, axes: Sequence[Axis], *, fixed: Sequence[str] 
     return tuple(points)
 
 
-def _check(axes: Sequence[Axis], fixed: Sequence[str]) -> None:
+def _check(axes: Sequence[Axis]) -> None:
     if not axes:
         raise UserError("a sweep needs at least one --over, e.g. --over timing.period_s=4,6,8")
     keys = [axis.key for axis in axes]
@@ -80,8 +80,6 @@ def _check(axes: Sequence[Axis], fixed: Sequence[str]) -> None:
     for axis in axes:
         if keys.count(axis.key) > 1:
             raise UserError(f"--over {axis.key} is given twice: list all its values in one")
-        if axis.key in fixed:
-            raise UserError(f"{axis.key} is given by --set and by --over: keep one of them")
         if not axis.values:
             raise UserError(f"--over {axis.key} names no value")
         for i, value in enumerate(axis.values):
@@ -90,6 +88,11 @@ def _check(axes: Sequence[Axis], fixed: Sequence[str]) -> None:
         total *= len(axis.values)
     if total > MOST_POINTS:
         raise UserError(f"the grid has {total:,} points, more than {MOST_POINTS:,}: name fewer values")
+
+
+def place(axes: Sequence[Axis], values: Sequence[Any]) -> str:
+    """`timing.period_s = 6, power.omega = 3`: one combination in words."""
+    return ", ".join(f"{axis.key} = {show(value)}" for axis, value in zip(axes, values, strict=True))
 
 
 def show(value: Any) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..errors import UserError, unknown_name
 from ..pages.words import percent, quantity, target_percent
-from ..runs.files import Columns
-from ..runs.results import Trajectory, accuracy_at, first_reach
+from ..runs import measures
+from ..runs.measures import Spread
+from ..runs.results import Trajectory
 
 
 @dataclass(frozen=True)
@@ -43,46 +44,47 @@ class Metric:
 
     @property
     def kind(self) -> Kind:
+        """The family it belongs to."""
         return KINDS[self.name]
 
     @property
     def text(self) -> str:
+        """As `--best` takes it, e.g. `seconds_to:0.8`."""
         return f"{self.name}:{self.argument:g}" if self.kind.argument else self.name
 
     @property
     def title(self) -> str:
+        """In words, e.g. `simulated seconds to 80 % test accuracy`."""
         is_share = self.kind.argument == "accuracy"
         return self.kind.title.format(target_percent(self.argument) if is_share else quantity(self.argument))
 
     @property
     def worst(self) -> float:
+        """What an unknown value counts as."""
         return math.inf if self.kind.smaller_is_better else 0.0
 
     def of(self, run: Trajectory) -> float:
-        """A seed whose model ceased to be finite has nothing to offer: it counts as the worst."""
-        if run.diverged_round is not None:
-            return self.worst
-        value = self._of(run.metrics)
+        """Of one seed, by the rules of `paota.runs.measures`; what is unknown counts as the worst."""
+        value = self._of(run)
         return self.worst if math.isnan(value) else value
 
-    def _of(self, metrics: Columns) -> float:
+    def _of(self, run: Trajectory) -> float:
         match self.name:
             case "seconds_to":
-                return first_reach(metrics, self.argument, "time_s")
+                return measures.reach(run, self.argument, "time_s")
             case "rounds_to":
-                return first_reach(metrics, self.argument, "round")
+                return measures.reach(run, self.argument, "round")
             case "joules_to":
-                spent = np.cumsum(metrics["energy_j"] + metrics["compute_j"])
-                return first_reach({**metrics, "joules": spent}, self.argument, "joules")
+                spent = np.cumsum(run.metrics["energy_j"] + run.metrics["compute_j"])
+                return measures.reach(run, self.argument, spent)
             case "final_accuracy":
-                return accuracy_at(metrics, math.inf, "time_s")
+                return measures.final_accuracy(run)
             case "accuracy_at":
-                return accuracy_at(metrics, self.argument, "time_s")
+                return measures.accuracy_at(run, self.argument, "time_s")
             case "accuracy_after":
-                return accuracy_at(metrics, self.argument, "round")
+                return measures.accuracy_at(run, self.argument, "round")
             case "final_loss":
-                known = metrics["test_loss"][~np.isnan(metrics["test_loss"])]
-                return float(known[-1]) if len(known) else math.nan
+                return measures.final_loss(run)
             case _:
                 raise AssertionError(self.name)
 
@@ -115,6 +117,7 @@ class Metric:
 
 
 def parse_metric(text: str) -> Metric:
+    """`seconds_to:0.8` -> a metric; refuses unknown names and impossible numbers."""
     name, colon, raw = text.strip().partition(":")
     if name not in KINDS:
         raise unknown_name("metric of --best", name, KINDS)
@@ -135,35 +138,6 @@ def parse_metric(text: str) -> Metric:
     return Metric(name, value)
 
 
-@dataclass(frozen=True)
-class Score:
+def spread(metric: Metric, runs: Sequence[Trajectory]) -> Spread:
     """One metric over the seeds of one point and label."""
-
-    values: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        return self._quantile(0.5)
-
-    @property
-    def low(self) -> float:
-        return self._quantile(0.25)
-
-    @property
-    def high(self) -> float:
-        return self._quantile(0.75)
-
-    @property
-    def reached(self) -> int:
-        return sum(math.isfinite(value) for value in self.values)
-
-    def _quantile(self, share: float) -> float:
-        values = np.array(self.values)
-        if np.isfinite(values).all():
-            return float(np.quantile(values, share))
-        # Between a number and never lies nothing: half the seeds must have got there, as in `Result.time_to`.
-        return float(np.quantile(values, share, method="higher"))
-
-
-def score(metric: Metric, runs: Sequence[Trajectory]) -> Score:
-    return Score(tuple(metric.of(run) for run in runs))
+    return Spread(tuple(metric.of(run) for run in runs))

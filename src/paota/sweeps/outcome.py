@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError, unknown_name
+from ..errors import unknown_name
 from ..pages.words import counted, percent
-from ..runs.files import Columns
+from ..runs.files import Columns, to_pandas
+from ..runs.measures import Spread
 from ..runs.results import Result
-from .grid import Axis, Point, show
-from .metrics import Metric, Score, score
+from .grid import Axis, Point, place, show
+from .metrics import Metric, spread
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Row:
     point: int
     label: str
     values: tuple[Any, ...]  # of the axes
-    scores: Mapping[str, Score]  # by the text of the metric
+    scores: Mapping[str, Spread]  # by the text of the metric
     diverged: int = 0  # seeds
 
 
@@ -44,9 +45,11 @@ class Sweep:
 
     @property
     def labels(self) -> list[str]:
+        """Of the algorithms, in the order of the experiment."""
         return list(dict.fromkeys(row.label for row in self.rows))
 
     def of(self, label: str) -> list[Row]:
+        """The rows of one label, by point."""
         found = [row for row in self.rows if row.label == label]
         if not found:
             raise unknown_name("algorithm label", label, self.labels)
@@ -59,18 +62,17 @@ class Sweep:
 
     @property
     def sentences(self) -> list[str]:
+        """The answer for each label."""
         return [sentence(self, label) for label in self.labels]
 
     @property
     def table(self) -> Columns:
+        """One row a point and label: what `sweep.csv` holds."""
         return table(self)
 
     def to_pandas(self) -> Any:
-        try:
-            import pandas
-        except ImportError:
-            raise UserError("to_pandas needs pandas: pip install pandas") from None
-        return pandas.DataFrame(self.table)
+        """`table` as a pandas DataFrame."""
+        return to_pandas(self.table)
 
 
 def standard_metrics(best_by: Metric, targets: Sequence[float]) -> tuple[Metric, ...]:
@@ -81,11 +83,12 @@ def standard_metrics(best_by: Metric, targets: Sequence[float]) -> tuple[Metric,
 
 
 def rows_of(point: Point, result: Result, metrics: Sequence[Metric]) -> list[Row]:
+    """One row for each label of a point's result."""
     made = []
     for label in result.labels:
         runs = result.of(label)
         diverged = sum(run.diverged_round is not None for run in runs)
-        scores = {metric.text: score(metric, runs) for metric in metrics}
+        scores = {metric.text: spread(metric, runs) for metric in metrics}
         made.append(Row(point.index, label, point.values, scores, diverged))
     return made
 
@@ -116,12 +119,12 @@ def sentence(sweep: Sweep, label: str) -> str:
         return _nobody(sweep, label, rows)
     mine = best.scores[metric.text]
     many = len(mine.values) > 1
-    text = f"{_where(sweep, best)} for {label}: {metric.phrase(mine.median)} "
+    text = f"{place(sweep.axes, best.values)} for {label}: {metric.phrase(mine.median)} "
     spread = f"middle half {metric.show(mine.low)} to {metric.show(mine.high)}"
     text += f"(median of {len(mine.values)} seeds, {spread})." if many else "(one seed)."
     others = as_good(rows, best, metric) if many else []
     if others:
-        named = "; ".join(_where(sweep, row) for row in others[:3])
+        named = "; ".join(place(sweep.axes, row.values) for row in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         text += f" Within its spread over the seeds: {named}{more}."
     return text + "".join(f" {hint}" for hint in _edges(sweep, best))
@@ -135,7 +138,7 @@ def _nobody(sweep: Sweep, label: str, rows: Sequence[Row]) -> str:
     top = max(able, key=lambda row: row.scores[final.text].median)
     text = f"{label}: no point of the grid has a median of {sweep.best_by.title}"
     highest = percent(top.scores[final.text].median)
-    return f"{text}; the highest accuracy at the end is {highest}, with {_where(sweep, top)}."
+    return f"{text}; the highest accuracy at the end is {highest}, with {place(sweep.axes, top.values)}."
 
 
 def _edges(sweep: Sweep, best: Row) -> list[str]:
@@ -151,11 +154,8 @@ def _edges(sweep: Sweep, best: Row) -> list[str]:
 
 
 def is_numeric(axis: Axis) -> bool:
+    """Whether all values of an axis are numbers."""
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in axis.values)
-
-
-def _where(sweep: Sweep, row: Row) -> str:
-    return ", ".join(f"{axis.key} = {show(value)}" for axis, value in zip(sweep.axes, row.values, strict=True))
 
 
 def _seeds(row: Row, metric: Metric) -> int:
@@ -163,6 +163,7 @@ def _seeds(row: Row, metric: Metric) -> int:
 
 
 def question(axes: Sequence[Axis]) -> str:
+    """What a sweep over these axes asks."""
     return f"Which {' and '.join(axis.key for axis in axes)} should I use?"
 
 

@@ -7,15 +7,22 @@
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const plots = new Map(all(".plot").map((place) => [place.dataset.figure, place]));
 
-  // What the reader chose. The address keeps it (#axis=seconds&theme=dark&hide=1), so a reload or a link shows the same.
-  const state = { theme: null, hidden: new Set(), choices: { axis: "rounds" }, drawAll: false };
+  // The views of each group of figures; the first is shown until the reader chooses another.
+  const groups = {};
+  for (const { group, views } of Object.values(payload.figures)) {
+    if (group) groups[group] = [...new Set([...(groups[group] ?? []), ...Object.keys(views)])];
+  }
+  // What the reader chose. The address keeps it (#axis=rounds&theme=dark&hide=1&at=power), so a reload or a link shows
+  // the same; `at` is the section that was jumped to.
+  const state = { theme: null, hidden: new Set(), choices: {}, at: null, drawAll: false };
   const started = new Set(); // figures that were asked for once; the others wait until they come near
   const waiting = []; // figures to draw now, in order
 
   const theme = () => state.theme ?? (systemDark.matches ? "dark" : "light");
 
   // ---- colours and names -------------------------------------------------------------------------------------------
-  // "$muted" is a colour of the page, "$staleness2" one of a list. Only keys that hold colours are looked at.
+  // "$muted" is a colour of the page, "$staleness2" one of a list. Only keys that hold colours are looked at: elsewhere it
+  // may be a name.
   function colour(token) {
     const colours = payload.palette[theme()];
     const [, name, index] = /^\$([a-z-]+)(\d*)$/.exec(token);
@@ -25,8 +32,10 @@
   function coloured(part) {
     if (Array.isArray(part)) return part.map(coloured);
     if (part === null || typeof part !== "object") return part;
-    return Object.fromEntries(Object.entries(part).map(([key, value]) =>
-      [key, key.endsWith("color") && typeof value === "string" && value.startsWith("$") ? colour(value) : coloured(value)]));
+    return Object.fromEntries(Object.entries(part).map(([key, value]) => {
+      if (key === "colorscale") return [key, value.map(([share, token]) => [share, colour(token)])];
+      return [key, key.endsWith("color") && typeof value === "string" && value.startsWith("$") ? colour(value) : coloured(value)];
+    }));
   }
 
   const hatches = { solid: "", dash: "/", dot: ".", dashdot: "\\", longdash: "x", longdashdot: "+" };
@@ -41,6 +50,7 @@
   // Plotly reads a little markup in its texts; a name is never markup.
   const plain = (name) => name.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const short = (name) => plain(name.length > 48 ? name.slice(0, 47) + "…" : name);
+  const plainAll = (values) => values?.map((value) => typeof value === "string" ? short(value) : value);
 
   // ---- from our figures to Plotly's --------------------------------------------------------------------------------
   function band(trace, hex) {
@@ -63,25 +73,27 @@
 
   function smaller(trace) {
     if (trace.mode === "markers") trace.marker.size = 5;
-    if (trace.textfont) trace.textfont.size = 8;
+    if (trace.textfont) trace.textfont.size *= 0.75;
     return trace;
   }
 
-  function dressed(trace) {
+  function dressed(given) {
+    const texts = ["x", "y", "text"].filter((key) => Array.isArray(given[key])).map((key) => [key, plainAll(given[key])]);
+    const trace = { ...given, ...Object.fromEntries(texts) };
     if (trace.series === undefined) return [narrow.matches ? smaller(coloured(trace)) : coloured(trace)];
     const series = payload.series[trace.series];
     if (state.hidden.has(trace.series)) return [];
     const hex = seriesColour(series);
-    const { series: _, band: hasBand, ...rest } = coloured(trace);
-    const shown = { ...rest, name: short(series.name), showlegend: false };
+    const { series: _, band: hasBand, dash, ...rest } = coloured(trace);
+    const shown = { ...rest, name: short(trace.name ?? series.name), showlegend: trace.name !== undefined };
     if (trace.mode === "text") { // a phone has room for the crosses only; the numbers are in the table
       shown.textfont = { color: payload.palette[theme()].chrome.muted, size: 12 };
       if (narrow.matches) shown.text = shown.text.map((text) => text === "✕" ? text : "");
       return [shown];
     }
     if (trace.type === "scatter") {
-      shown.line = { color: hex, width: 2, dash: series.dash };
-      shown.marker = { color: hex, size: 6 };
+      shown.line = { color: hex, width: 2, dash: dash ?? series.dash };
+      shown.marker = { color: hex, size: 6, opacity: 1, ...rest.marker };
       return hasBand ? [band(trace, hex), shown] : [shown];
     }
     shown.marker = { color: trace.type === "box" ? hex : translucent(hex, 0.88), line: { color: hex, width: 1 } };
@@ -95,13 +107,15 @@
   function axis(own, chrome) {
     return { gridcolor: chrome.grid, linecolor: chrome.rule, zerolinecolor: chrome.grid, tickcolor: chrome.rule,
       automargin: true, nticks: narrow.matches ? 6 : 10, fixedrange: touch.matches, ...own,
-      title: { standoff: 8, font: { size: 12, color: chrome.muted }, ...own?.title } };
+      ...(own?.ticktext && { ticktext: plainAll(own.ticktext) }),
+      title: { standoff: 8, font: { size: 12, color: chrome.muted }, ...own?.title, text: short(own?.title?.text ?? "") } };
   }
 
   function layoutOf(view) {
     const chrome = payload.palette[theme()].chrome;
     const own = coloured(view.layout);
     if (view.columns[0] === "round" && view.traces.every((trace) => Math.max(...trace.x) <= 10)) own.xaxis.dtick = 1;
+    own.annotations?.forEach((note) => { note.text = short(note.text); });
     return {
       paper_bgcolor: chrome.card, plot_bgcolor: chrome.card, autosize: true,
       font: { family: getComputedStyle(document.body).fontFamily, size: narrow.matches ? 11 : 12, color: chrome.muted },
@@ -238,7 +252,7 @@
     document.getElementById("theme").textContent = dark ? "Light" : "Dark";
     document.getElementById("theme").setAttribute("aria-label", `Switch to the ${dark ? "light" : "dark"} theme`);
     all("button[data-group]").forEach((button) =>
-      button.setAttribute("aria-pressed", String(state.choices[button.dataset.group] === button.dataset.view)));
+      button.setAttribute("aria-pressed", String((state.choices[button.dataset.group] ?? groups[button.dataset.group][0]) === button.dataset.view)));
     all("select[data-group]").forEach((select) => { select.value = state.choices[select.dataset.group] ?? select.options[0].value; });
     all(".chip").forEach((chip) => chip.setAttribute("aria-pressed", String(!state.hidden.has(Number(chip.dataset.series)))));
     for (const place of all("[data-swatch]")) {
@@ -251,21 +265,28 @@
   }
 
   function remember() {
-    const words = Object.entries(state.choices).filter(([group, view]) => !(group === "axis" && view === "rounds"));
+    const words = Object.entries(state.choices).filter(([group, view]) => view !== groups[group][0]);
     if (state.theme) words.push(["theme", state.theme]);
     if (state.hidden.size) words.push(["hide", [...state.hidden].join(",")]);
-    history.replaceState(null, "", words.length ? "#" + words.map((word) => word.join("=")).join("&") : location.pathname);
+    const at = state.at ? (words.length ? [["at", state.at]] : [[state.at]]) : [];
+    const address = [...words, ...at].map((word) => word.join("=")).join("&");
+    history.replaceState(null, "", address ? "#" + address : location.pathname);
     reflect();
   }
 
   function recall() {
-    if (!location.hash.includes("=")) return; // a plain #section
+    const plainSection = location.hash && !location.hash.includes("=");
+    if (plainSection) { // a link of the page: it must not forget what was chosen
+      state.at = location.hash.slice(1);
+      return remember();
+    }
     const words = new URLSearchParams(location.hash.slice(1));
     state.theme = ["light", "dark"].includes(words.get("theme")) ? words.get("theme") : null;
-    state.choices = { axis: words.get("axis") === "seconds" ? "seconds" : "rounds" };
-    if (words.get("timeline") in (payload.figures.timeline?.views ?? {})) state.choices.timeline = words.get("timeline");
+    state.choices = Object.fromEntries(Object.entries(groups).filter(([group, views]) => views.includes(words.get(group))).map(([group]) => [group, words.get(group)]));
     state.hidden = new Set((words.get("hide") ?? "").split(",").filter((part) => part in payload.series).map(Number));
     state.drawAll = words.get("draw") === "all";
+    state.at = words.get("at");
+    if (state.at) document.getElementById(state.at)?.scrollIntoView();
   }
 
   function choose(group, view) {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .evidence import Evidence, Setting, Sweep
-from .statistics import Estimate, Floats, bootstrap, median
+from ..runs.measures import Estimate, Floats, bootstrap, median
+from .evidence import Evidence, NoiseCurve, Setting
 
 TOP_TARGET = 0.8
 
@@ -18,16 +18,19 @@ def distance_to_local_sgd(evidence: Evidence, setting: Setting, method: str) -> 
 
 
 def closer_than_cotaf(evidence: Evidence, method: str, setting: Setting) -> Estimate:
+    """How much closer to Local SGD's F a method stays than COTAF, on average over rounds."""
     pair = [distance_to_local_sgd(evidence, setting, name) for name in ("cotaf", method)]
     return bootstrap(pair, lambda cotaf, paota: float(np.mean(cotaf) - np.mean(paota)), unit="of F")
 
 
 def gap_won(evidence: Evidence, method: str) -> Estimate:
+    """Local SGD's last F minus that of a method, after equal rounds."""
     pair = [evidence.quiet[name].final_objective() for name in ("local-sgd", method)]
     return bootstrap(pair, lambda local, paota: float(np.mean(local) - np.mean(paota)), unit="of F")
 
 
 def relative_gap(evidence: Evidence, method: str) -> Estimate:
+    """The last gap F - F(w*) of a method, relative to COTAF's: 0 is equal."""
     gaps = [evidence.quiet[name].final_objective() - evidence.optimum for name in (method, "cotaf")]
     return bootstrap(gaps, lambda paota, cotaf: float(np.mean(paota) / np.mean(cotaf) - 1), unit="%")
 
@@ -42,10 +45,12 @@ def ordering(accuracies: tuple[Floats, Floats, Floats]) -> Estimate:
 
 
 def final_accuracies(setting: Setting, method: str) -> tuple[Floats, Floats, Floats]:
+    """Of a method, Local SGD and COTAF, [seeds] each."""
     return tuple(setting[name].final_accuracy() for name in (method, "local-sgd", "cotaf"))  # type: ignore[return-value]
 
 
 def accuracies_at_equal_time(setting: Setting, method: str) -> tuple[Floats, Floats, Floats]:
+    """Of a method, Local SGD and COTAF when the first of them has ended, [seeds] each."""
     names = (method, "local-sgd", "cotaf")
     end_s = min(float(np.nanmin(np.nanmax(setting[name].time_s, axis=1))) for name in names)
     return tuple(setting[name].accuracy_at_s(end_s) for name in names)  # type: ignore[return-value]
@@ -100,6 +105,6 @@ def breaks_later(evidence: Evidence, mine: str, rival: str) -> Estimate:
     return bootstrap(pair, lambda a, b: median(a) - median(b), unit="dB")
 
 
-def _bounded(sweep: Sweep) -> Floats:
-    """Break points, with "never" and "at once" put at the ends of the sweep: a cautious difference stays finite."""
-    return np.clip(sweep.breaks_dbm(), sweep.levels_dbm[1], sweep.levels_dbm[-1])
+def _bounded(curve: NoiseCurve) -> Floats:
+    """Break points, with "never" and "at once" put at the ends of the curve: a cautious difference stays finite."""
+    return np.clip(curve.breaks_dbm(), curve.levels_dbm[1], curve.levels_dbm[-1])

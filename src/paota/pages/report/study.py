@@ -1,4 +1,4 @@
-"""What the report talks about: the runs, and one `Series` for each algorithm label of each run.
+"""What the report talks about: the runs, and one `Entry` for each algorithm label of each run.
 
 Everything that later modules need is gathered here once, so that a figure never asks which run a row came from.
 """
@@ -11,24 +11,33 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .palette import style_of
-
-Rows = dict[str, np.ndarray]
+from ..curves import Rows, number
+from ..figure import Style
+from ..palette import MOST_SERIES, style_of
 
 
 class ResultLike(Protocol):
-    """The part of `paota.results.Result` that the report reads."""
+    """The part of `paota.Result` that the report reads."""
 
     @property
-    def experiment(self) -> Any: ...
+    def experiment(self) -> Any:
+        """The resolved experiment: `name`, and `to_dict()` for the settings."""
+
     @property
-    def info(self) -> Mapping[str, Any]: ...
+    def info(self) -> Mapping[str, Any]:
+        """Versions, machine, and `deployment` if it was one."""
+
     @property
-    def metrics(self) -> Mapping[str, np.ndarray]: ...
+    def metrics(self) -> Mapping[str, np.ndarray]:
+        """One row for each label, seed and round, as in metrics.csv."""
+
     @property
-    def devices(self) -> Mapping[str, np.ndarray]: ...
+    def devices(self) -> Mapping[str, np.ndarray]:
+        """One row for each contribution of a device."""
+
     @property
-    def summary(self) -> Mapping[str, Any]: ...
+    def summary(self) -> Mapping[str, Any]:
+        """As in summary.json."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,44 +52,60 @@ class Run:
     equal_time_s: float | None
     power_limits_w: tuple[float, ...]
     devices: int | None
+    dataset: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Series:
-    """One algorithm label of one run: the unit that gets a colour, a legend button and a table row."""
+class Entry:
+    """One algorithm label of one run: the unit that gets a style, a legend button and a table row.
+
+    `metrics` and `devices` are its rows, `summary` its part of summary.json, `run` the position of its run.
+    """
 
     index: int
-    name: str
+    style: Style
     run: int
     label: str
-    algorithm: str
-    colour: int
-    dash: str
     metrics: Rows
     devices: Rows
     summary: Mapping[str, Any]
 
     @property
+    def name(self) -> str:
+        """The label, with the run's name before it when there are several runs."""
+        return self.style.name
+
+    @property
     def seeds(self) -> np.ndarray:
+        """Its seeds, in order."""
         return np.unique(self.metrics["seed"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
+    """All runs of a report, and the entries of all of them."""
+
     runs: tuple[Run, ...]
-    series: tuple[Series, ...]
+    entries: tuple[Entry, ...]
+
+    @property
+    def drawn(self) -> tuple[Entry, ...]:
+        """The entries that figures show; the table shows all."""
+        return self.entries[:MOST_SERIES]
 
     @property
     def several(self) -> bool:
+        """Whether runs are compared."""
         return len(self.runs) > 1
 
     @property
     def targets(self) -> tuple[float, ...]:
+        """The accuracies that some run set as a target, ascending."""
         return tuple(sorted({target for run in self.runs for target in run.targets}))
 
     @property
     def equal_time_s(self) -> float | None:
-        """The simulated time that every series has reached."""
+        """The simulated time that every entry has reached."""
         times = [run.equal_time_s for run in self.runs]
         known = [time for time in times if time is not None]
         return min(known) if len(known) == len(times) and known else None
@@ -97,22 +122,19 @@ def gather(results: Sequence[ResultLike]) -> Study:
         for label, metrics, devices in _split_by_label(result.metrics, result.devices, summaries[position])
     ]
     styles = style_of([(position, label) for position, label, _, _ in found])
-    series = tuple(
-        Series(
+    entries = tuple(
+        Entry(
             index=index,
-            name=f"{names[position]}: {label}" if len(results) > 1 else label,
+            style=Style(name=f"{names[position]}: {label}" if len(results) > 1 else label, colour=colour, dash=dash),
             run=position,
             label=label,
-            algorithm=str(metrics["algorithm"][0]) if "algorithm" in metrics else label,
-            colour=colour,
-            dash=dash,
             metrics=metrics,
             devices=devices,
             summary=summaries[position].get("algorithms", {}).get(label, {}),
         )
         for index, ((position, label, metrics, devices), (colour, dash)) in enumerate(zip(found, styles, strict=True))
     )
-    return Study(runs=runs, series=series)
+    return Study(runs=runs, entries=entries)
 
 
 def _called(result: ResultLike) -> str:
@@ -135,22 +157,6 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     return distinct
 
 
-def column(rows: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """A column as floats; NaN where the value is not finite, and everywhere when the run has no such column."""
-    if name not in rows:
-        length = len(next(iter(rows.values()))) if rows else 0
-        return np.full(length, np.nan)
-    values = np.asarray(rows[name]).astype(float)
-    return np.where(np.isfinite(values), values, np.nan)
-
-
-def number(value: Any) -> float | None:
-    """A finite number, or None: the summary uses None for what was never reached."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return None
-    return float(value) if np.isfinite(value) else None
-
-
 def _run(name: str, result: ResultLike, summary: Mapping[str, Any]) -> Run:
     settings = result.experiment.to_dict()
     devices = number(_section(settings, "data").get("devices"))
@@ -163,6 +169,7 @@ def _run(name: str, result: ResultLike, summary: Mapping[str, Any]) -> Run:
         equal_time_s=number(summary.get("equal_time_s")),
         power_limits_w=_power_limits_w(settings),
         devices=None if devices is None else int(devices),
+        dataset=_section(settings, "data").get("dataset"),
     )
 
 

@@ -1,0 +1,29 @@
+"""Arguments that several commands share: which experiment, with which changes."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..errors import UserError
+from ..experiment import Experiment, as_experiment, read_preset
+
+
+def add_experiment(
+    parser: argparse.ArgumentParser, *, metavar: str = "EXPERIMENT.toml", what: str = "an experiment file"
+) -> None:
+    """`EXPERIMENT.toml`, `--preset` and `--set`; `read_experiment` makes an experiment of them."""
+    parser.add_argument("experiment", nargs="?", metavar=metavar, help=f"{what} (default: the paper)")
+    parser.add_argument(
+        "--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
+        help="change one setting, e.g. --set timing.period_s=6 or --set algorithms.paota.payload=update",
+    )  # fmt: skip
+
+
+def read_experiment(args: argparse.Namespace) -> Experiment:
+    """The experiment that `add_experiment`'s arguments name."""
+    if args.experiment and args.preset:
+        raise UserError("give an experiment file or --preset, not both")
+    return as_experiment(read_preset(args.preset) if args.preset else args.experiment, args.changes)

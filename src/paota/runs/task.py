@@ -1,0 +1,73 @@
+"""One experiment with all its seeds as a task of the pool: what a point of a sweep and a cell of the reproduction are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from . import folder as run_folder
+from .checkpoint import Checkpoints
+from .pool import ReportShare
+from .results import Result, Trajectory
+
+REPORT_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTask:
+    """A run into `folder`, without its page. One that was cut short goes on from its checkpoints, to the same bits."""
+
+    key: str
+    experiment: Mapping[str, Any]  # in the vocabulary of an experiment file
+    base: str = "."  # what paths in it are relative to
+    seeds: int
+    folder: str
+    plugins: tuple[str, ...] = ()  # Python files that register what the experiment names
+    devices: bool = True  # keep the records of who took part when, which are most of a folder's size
+
+    def compute(self, report: ReportShare) -> None:
+        """Plan, run and write; `report` is called with the share of all rounds that is done."""
+        from .. import simulate
+        from ..experiment import Experiment
+        from ..plugins import load_plugin
+
+        for file in self.plugins:
+            load_plugin(file)
+        plan = simulate.plan(Experiment.from_dict(dict(self.experiment), base=Path(self.base)), seeds=self.seeds)
+        path = Path(self.folder)
+        path.mkdir(exist_ok=True)
+        checkpoints = Checkpoints(path / run_folder.CHECKPOINTS, simulate.identity(plan))
+        rounds = sum(len(timeline) for timeline in plan.timelines.values())
+        result = simulate.execute(plan, progress=ProgressReporter(rounds, report), checkpoints=checkpoints)
+        run_folder.write_folder(result if self.devices else _without_devices(result), path, report=False)
+        run_folder.remove_leftovers(path)
+
+
+class ProgressReporter:
+    """The simulator's progress as a share of `total` rounds over all algorithms and seeds, reported now and then."""
+
+    def __init__(self, total: int, report: ReportShare) -> None:
+        self._total, self._report = max(total, 1), report
+        self._last = time.monotonic()
+        self._done: dict[tuple[str, int], int] = {}
+
+    def compiling(self, label: str) -> None: ...
+
+    def compiled(self, label: str, seconds: float) -> None: ...
+
+    def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
+        self._done[label, seed] = round
+        if time.monotonic() - self._last >= REPORT_EVERY_S:
+            self._last = time.monotonic()
+            self._report(sum(self._done.values()) / self._total)
+
+    def finished(self, trajectory: Trajectory) -> None:
+        self._done[trajectory.label, trajectory.seed] = len(trajectory.metrics["round"]) - 1
+
+
+def _without_devices(result: Result) -> Result:
+    kept = [replace(t, devices={name: column[:0] for name, column in t.devices.items()}) for t in result.trajectories]
+    return replace(result, trajectories=kept)
