@@ -11,7 +11,7 @@ import numpy as np
 from ...reproduce.catalogue import Scale
 from ...reproduce.evidence import Curves, Evidence
 from ...reproduce.gather import METHOD_LABELS, Cells, final, seconds_to, values_of
-from ...reproduce.statistics import Floats, quartiles
+from ...runs.measures import Floats, quartiles
 from ..bound import bound_figures
 from ..curves import Curve
 from ..export import available, export
