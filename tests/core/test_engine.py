@@ -7,6 +7,7 @@ from paota import engine, simulate
 from paota.engine import loop
 from paota.experiment import Experiment
 from paota.models.base import FunctionModel
+from paota.registry import ALGORITHMS
 
 SMALL = {
     "rounds": 12,
@@ -58,6 +59,21 @@ def test_order_and_company_of_algorithms_change_nothing():
 def test_more_seeds_change_nothing_for_the_first():
     many = models(simulate.run(small(), seeds=3))
     assert_same_bits(models(simulate.run(small())), {key: many[key] for key in many if key[1] == 0})
+
+
+def test_a_seeds_plan_does_not_depend_on_how_many_seeds_there_are():
+    """Event-driven schemes have as many events as their own latencies make: how often each is judged is its own too."""
+    table = small(rounds=30, algorithms=[{"name": name} for name in ALGORITHMS])
+    alone, company = (simulate.plan(Experiment.from_dict(table), seeds=seeds) for seeds in (1, 6))
+    assert alone.judged_every == {unit: company.judged_every[unit] for unit in alone.judged_every}
+    assert len({company.judged_every["fedasync", seed] for seed in range(6)}) > 1  # it does differ between seeds
+
+
+def test_programs_that_were_let_go_are_made_again(monkeypatch):
+    kept = models(simulate.run(small(algorithms=ALL)))
+    monkeypatch.setattr(loop, "MAX_PROGRAMS", 1)
+    assert_same_bits(kept, models(simulate.run(small(algorithms=ALL), seeds=1, events_a_call=3)))
+    assert engine.known_programs() == 1
 
 
 def test_seeds_and_numbers_share_one_compilation():

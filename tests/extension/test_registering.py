@@ -1,16 +1,21 @@
 """Names from outside: `paota.register`, entry points, and what is refused."""
 
 import sys
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 import paota
 from paota import UserError
 from paota.plugins import load_plugin
 from paota.registry import KINDS, Registry
+from paota.simulate import plan
 
 
-@pytest.mark.parametrize("kind", ["algorithm", "channel", "path_loss", "latency", "partition", "dataset", "model"])
+@pytest.mark.parametrize(
+    "kind", ["algorithm", "channel", "path_loss", "digital", "latency", "partition", "dataset", "model"]
+)
 def test_every_kind_can_be_registered(kind):
     thing = type("Thing", (), {})
     paota.register(kind, "mine", thing)
@@ -19,6 +24,25 @@ def test_every_kind_can_be_registered(kind):
     paota.register(kind, "mine", thing)  # the same again, as a notebook cell that is run twice
     with pytest.raises(UserError, match="'mine' exists already"):
         paota.register(kind, "mine", object())
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfBand(paota.Shares):
+    """Every upload on half of the band, whoever else sends."""
+
+    subchannels: int = 2
+    by_time = False
+
+
+def test_a_digital_uplink_of_your_own_costs_time():
+    paota.register("digital", "half-band", HalfBand)
+    table = {"rounds": 3, "algorithms": [{"name": "local-sgd"}]}
+    table["data"] = {"dataset": "synthetic", "devices": 4, "sizes": [30]}
+    free, mine = (
+        plan(paota.Experiment.from_dict({**table, "air": {"digital": name}})).timelines["local-sgd", 0]
+        for name in ("ideal", "half-band")
+    )
+    assert np.all(mine.time_s > free.time_s)
 
 
 def test_unknown_kind_is_named():
