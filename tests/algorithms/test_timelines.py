@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from paota.algorithms.air_fedga import AirFedGa
-from paota.algorithms.base import World
 from paota.algorithms.fedasync import FedAsync
 from paota.algorithms.fedbuff import FedBuff
 from paota.timing.latency import Latencies, PerDevice, Uniform
-from paota.timing.schemes import grouped
+from paota.timing.schemes import World, grouped
 from paota.timing.timeline import Horizon
 
 
@@ -45,12 +44,12 @@ def test_more_groups_than_devices_is_fully_asynchronous():
 def test_asynchronous_rivals_get_as_many_device_updates(rule):
     world = World(Latencies(Uniform(), devices=40, seed=3), 8.0, Horizon(rounds=12))
     asked = 12 * world.match_participants()
-    updates = len(rule.timeline(world).device)
+    updates = len(rule.scheme.timeline(world).device)
     assert asked <= updates < asked + 10  # whole buffers and whole groups
 
 
 def test_and_the_same_time_where_time_sets_the_end():
     world = World(Latencies(Uniform(), devices=40, seed=3), 8.0, Horizon(rounds=None, duration_s=100.0))
     for rule in (FedAsync(), FedBuff(), AirFedGa()):
-        timeline = rule.timeline(world)
+        timeline = rule.scheme.timeline(world)
         assert 80 < timeline.time_s[-1] <= 100

@@ -16,7 +16,7 @@ from paota.pages.page import Section
 from paota.pages.reproduction import draw_all, write_page
 from paota.reproduce import catalogue
 from paota.reproduce.claims import judge_all
-from paota.reproduce.evidence import Curves, Evidence, Sweep
+from paota.reproduce.evidence import Curves, Evidence, NoiseCurve
 from paota.reproduce.gather import METHOD_LABELS
 from paota.reproduce.tables import ablation_rows, accuracy_rows, break_rows, power_rows, table1_rows
 
@@ -38,6 +38,9 @@ class MadeUp:
 
     def of(self, label: str, column: str) -> np.ndarray:
         return self.arrays[f"{self.labels.index(label)}/{column}"]
+
+    def diverged(self, label: str) -> np.ndarray:
+        return np.zeros(SEEDS, bool)
 
 
 def rising(end: float) -> np.ndarray:
@@ -89,7 +92,9 @@ def made_up() -> tuple[dict[str, MadeUp], Evidence]:
     }
     settings = {method: curves(0.9, 8 if "paota" in method else 15) for method in METHOD_LABELS}
     noise = {
-        name: Sweep(title=title, levels_dbm=(-300.0, -74.0, 0.0), accuracy=np.tile([[0.9], [0.8], [0.1]], SEEDS), path_loss=far)
+        name: NoiseCurve(
+            title=title, levels_dbm=(-300.0, -74.0, 0.0), accuracy=np.tile([[0.9], [0.8], [0.1]], SEEDS), path_loss=far
+        )
         for name, title, far in (("paota-paper", HOSTILE, False), ("cotaf-fading-far", "COTAF", True))
     }  # fmt: skip
     loud = {method: settings[method] for method in ("paota", "paota-update", "cotaf")}
