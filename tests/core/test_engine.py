@@ -63,7 +63,8 @@ def test_more_seeds_change_nothing_for_the_first():
 
 def test_a_seeds_plan_does_not_depend_on_how_many_seeds_there_are():
     """Event-driven schemes have as many events as their own latencies make: how often each is judged is its own too."""
-    table = small(rounds=30, algorithms=[{"name": name} for name in ALGORITHMS])
+    built_in = [{"name": name} for name in ALGORITHMS]
+    table = small(rounds=30, data={**SMALL["data"], "devices": 20}, algorithms=built_in)
     alone, company = (simulate.plan(Experiment.from_dict(table), seeds=seeds) for seeds in (1, 6))
     assert alone.judged_every == {unit: company.judged_every[unit] for unit in alone.judged_every}
     assert len({company.judged_every["fedasync", seed] for seed in range(6)}) > 1  # it does differ between seeds
