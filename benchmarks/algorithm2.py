@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from paota.power import solve
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "as printed": {"coordinates": "eigen", "stopping": "printed"},
     "printed coordinates, mended stopping": {"coordinates": "eigen", "stopping": "mended"},
     "mended coordinates, printed stopping": {"coordinates": "sum", "stopping": "printed"},
@@ -21,7 +23,7 @@ VARIANTS = {
 SEGMENTS = (4, 8, 16, 32)
 
 
-def mean_gap(devices: int, instances: int, segments: int, options: dict[str, str]) -> float:
+def mean_gap(devices: int, instances: int, segments: int, options: Mapping[str, Any]) -> float:
     """Mean of objective/optimum - 1 over instances with staleness 0 to 2 and any similarity."""
     gaps = []
     for seed in range(instances):

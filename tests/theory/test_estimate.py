@@ -158,3 +158,19 @@ def test_bound_command(tmp_path, capsys):
     for wrong in (["--label", "nobody"], [str(tmp_path)], ["--rounds", "0"]):
         assert main(["bound", *wrong]) == 2
         assert capsys.readouterr().err.startswith("paota: ")
+
+
+def test_bound_command_says_which_form_counts_and_what_convexity_gives(tmp_path, capsys):
+    settings = [
+        "bound", "--rounds", "3", "--probes", "1", "--set", "data.dataset=synthetic", "--set", "data.devices=8",
+        "--set", "data.sizes=[20]", "--set", "model.name=softmax",
+        "--set", 'algorithms=[{name="paota",payload="update"},{name="fedasync"}]',
+    ]  # fmt: skip
+    assert main([*settings]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for words in ("bound, lengths only", "terms of the dependent G", "depend on the updates that they weigh",
+                  "F is convex: the mean gap"):  # fmt: skip
+        assert words in said
+    assert "staleness alone" not in said
+    assert main([*settings, "--label", "fedasync"]) == 2
+    assert "weights that sum to 1" in capsys.readouterr().err

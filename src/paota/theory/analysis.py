@@ -95,6 +95,7 @@ class Analysis:
             "largest_learning_rate": theorem.largest_learning_rate(self.constants, self.system, self.form),
             "dependent_weights": self.dependent_weights,
             "form": self.form,
+            "regret": None if self.regret is None else self.regret.at_the_end(),
             "findings": self.sentences(),
             "rounds": dict(self.table()),
         }

@@ -54,6 +54,14 @@ class Regret:
         """With errors of the same lengths in the worst direction."""
         return self.comparator + self.start + self.step + self.error_length
 
+    def at_the_end(self) -> dict[str, float]:
+        """The measured mean, both bounds and their parts after the last round."""
+        parts = {
+            "mean_gap": self.mean_gap, "bound": self.bound, "length_bound": self.length_bound,
+            "start": self.start, "step": self.step, "error": self.error, "error_length": self.error_length,
+        }  # fmt: skip
+        return {"comparator": self.comparator} | {name: float(values[-1]) for name, values in parts.items()}
+
 
 def is_convex(model: Model) -> bool:
     """Whether F is known to be convex for this model."""
