@@ -55,7 +55,10 @@ def limits(c, s, gaps, chi):
 
 @pytest.mark.parametrize(("eta", "rounds", "times"), [(0.01, 400, 50), (0.001, 1500, 250)])
 def test_the_counterexample(eta, rounds, times):
-    """F = w^2/2, d = 1, M = 1, all fresh, sigma = 1, zeta = delta = eps = 0, K = 100."""
+    """F = w^2/2, d = 1, M = 1, all fresh, sigma = 1, zeta = delta = eps = 0, K = 100.
+
+    In the rare round where no update goes on in the last direction nobody sends, and the model stays.
+    """
     gaps, chi, peak = simulate(
         np.ones(1), np.zeros((100, 1)), [0.0], eta=eta, local_steps=1, sigma=1.0, rounds=rounds, runs=40, seed=0
     )

@@ -23,7 +23,11 @@ from .theorem import ALL_FORMS, Constants, Form, System, Terms
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """What Theorem 1 says about one run. Arrays run over rounds 0..R-1 (terms) or models 0..R (gap, bounds)."""
+    """What Theorem 1 says about one run. Arrays run over rounds 0..R-1 (terms) or models 0..R (gap, bounds).
+
+    The printed and the corrected form assume weights that are independent of the mini-batch noise of the updates that
+    they weigh; `form` names the one that is proven for this run.
+    """
 
     record: Record
     path: Path

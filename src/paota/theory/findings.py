@@ -46,8 +46,8 @@ def _weights(a: Analysis) -> str:
     label = a.record.contestant.label
     if a.dependent_weights:
         return (
-            f"The weights of '{label}' depend on the updates that they weigh, and so on their mini-batch noise. The "
-            "printed and the corrected form assume that they do not and are not proven here; the dependent form is."
+            f"The weights of '{label}' depend on the updates that they weigh, and so on their mini-batch noise: the printed "
+            "and the corrected form assume that they do not, and only the dependent form covers them."
         )
     return f"The weights of '{label}' do not depend on the updates that they weigh, as the theorem assumes."
 

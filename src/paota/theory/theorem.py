@@ -157,6 +157,7 @@ def bound(
 ) -> NDArray[np.float64]:
     """Bound on E[F(w^r)] - F* for r = 0..R, from G^0..G^(R-1); NaN where the theorem does not apply.
 
+    `printed` and `corrected` are for weights that are independent of the noise of the updates that they weigh.
     `sent`: the rounds in which somebody sent; in the others the model, and so the bound, stays. By default all.
     The printed sum counts the newest G twice ("+ G^R" beside a sum that holds it already), which is kept in `printed`.
     """
