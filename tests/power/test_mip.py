@@ -69,6 +69,16 @@ def test_the_printed_coordinates_err_more():
     assert ours < printed < 0.02
 
 
+def test_algorithm_2_as_printed_ends_after_one_pass_and_errs_most():
+    """Printed and mended, coordinates and stopping, in all four pairs: the print is the worst of them."""
+    pairs = [(x, rule) for x in ("sum", "eigen") for rule in ("mended", "printed")]
+    found = {(x, rule): mean_gaps(8, range(6), (8,), coordinates=x, stopping=rule)[0] for x, rule in pairs}
+    assert max(found, key=found.__getitem__) == ("eigen", "printed")
+    assert found["sum", "mended"] == min(found.values())
+    one = solve(**setting(8, seed=0), method="mip", stopping="printed")
+    assert "after 1 pass" in one.message
+
+
 def test_devices_without_a_choice_are_dropped():
     """Not ready, rho = theta, p_max = 0: G is singular there, and the answer must not suffer."""
     instance = {
@@ -134,6 +144,7 @@ def test_another_number_of_threads_in_the_same_process():
         ({"threads": 0}, "threads"),
         ({"backend": "highz"}, "did you mean 'highs'"),
         ({"coordinates": "eigne"}, "did you mean 'eigen'"),
+        ({"stopping": "print"}, "did you mean 'printed'"),
         ({"segmets": 4}, "did you mean 'segments'"),
         ({"segments": 2_000_000}, "the most allowed"),
     ],
@@ -219,3 +230,30 @@ def test_host_call_inside_a_compiled_program():
     objective = lambda p: (jnp.square(p).sum() + 0.01) / p.sum() ** 2  # noqa: E731
     assert float(found[3]) == 0
     assert float(objective(found)) == pytest.approx(float(objective(best)), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options"),
+    [
+        ({}, {}),
+        ({"coordinates": "eigen", "stopping": "printed"}, {"coordinates": "eigen", "stopping": "printed"}),
+        ({"max_passes": 1, "segments": 4}, {"max_passes": 1, "segments": 4}),
+        ({"time_limit_s": 1e-9}, {"time_limit_s": 1e-9}),  # no pass at all: the start, beta = 1/2
+    ],
+)
+def test_a_run_hands_its_settings_to_the_solver(changes, options):
+    """`[power]` reaches the integer programme inside a compiled program, numbers as arguments of it."""
+    import jax
+    import jax.numpy as jnp
+
+    from paota.power.policy import optimise
+    from paota.power.settings import Power
+    from paota.settings import as_tree, parse
+
+    rho, theta = np.array([1.0, 0.75, 0.6, 1.0]), np.array([0.3, 0.9, 0.1, 0.7])
+    power = as_tree(parse(Power, {"method": "mip", **changes}, "power"))
+    arrays = [jnp.asarray(a) for a in (rho, theta, np.full(4, 15.0))]
+    asked = {"num_devices": 4, "num_parameters": 10, "noise_power_w": 1e-3}
+    made = jax.jit(lambda power: optimise(*arrays, jnp.ones(4, bool), power, **asked))(power)
+    alone = solve(p_max=15.0, rho=rho, theta=theta, method="mip", **asked, **options)
+    np.testing.assert_allclose(made, alone.power, rtol=1e-5)

@@ -114,6 +114,18 @@ def test_the_printed_stopping_rule_is_always_met():
         assert functions.h2(beta) - lambda_next * functions.h1(beta) == pytest.approx(0, abs=1e-12)
 
 
+def test_the_printed_stopping_rule_returns_the_point_of_its_only_pass():
+    """Even one that is worse than the start."""
+    functions = two_devices()
+    ratio = lambda beta: functions.h2(beta) / functions.h1(beta)  # noqa: E731
+    start, worse = sorted((np.array([1.0, 0.0]), np.array([0.0, 1.0])), key=ratio, reverse=True)
+    result = maximise_ratio(
+        functions, lambda *_: Step(beta=worse), start, tolerance=1e-12, max_passes=9, stopping="printed"
+    )
+    assert (result.passes, result.converged) == (1, True)
+    np.testing.assert_array_equal(result.beta, worse)
+
+
 def test_dinkelbach_keeps_the_best_point_when_a_pass_is_worse():
     functions = two_devices()
     answers = iter([np.array([1.0, 0.0]), np.array([0.0, 1.0])])

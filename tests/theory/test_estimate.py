@@ -9,9 +9,10 @@ import pytest
 
 from paota import simulate
 from paota.cli import main
+from paota.errors import UserError
 from paota.experiment import Experiment
 from paota.theory import Landscape, analyse, minimise, record
-from paota.theory.estimate import Path, device_spread, drift, pl_constant, secant_smoothness
+from paota.theory.estimate import Path, constants_of, device_spread, drift, pl_constant, secant_smoothness
 
 SMALL = {
     "rounds": 4,
@@ -96,8 +97,12 @@ def test_analysis_of_a_run_is_consistent():
     made = analyse(Experiment.from_dict(SMALL), probes=1, epochs=3, polish=5)
     table = made.table()
     assert list(table["round"]) == [0, 1, 2, 3, 4]
-    for form in ("printed", "corrected"):
+    for form in ("printed", "corrected", "dependent"):
         assert table[f"{form}_bound"][0] == pytest.approx(made.gap[0])
+    # kappa and chi by hand.
+    devices = made.record.trajectory.devices
+    weights = [devices["weight"][devices["round"] == r] for r in np.unique(devices["round"])]
+    assert made.system.weight_peak == pytest.approx(max(len(w) * w.max() for w in weights))
     # (d) and (e) by hand from what the run logged.
     logged = made.record.trajectory.metrics
     k, c, s = 8, made.constants, made.system
@@ -106,6 +111,41 @@ def test_analysis_of_a_run_is_consistent():
         2 * c.smoothness * s.parameters * 20e6 * 10 ** ((-174 - 30) / 10) / logged["power_sum"][1:] ** 2
     )
     assert "Theorem 1" in made.sentences()[0]
+    assert made.form == "dependent"
+    assert any("depend on the updates that they weigh" in sentence for sentence in made.sentences())
+
+
+def test_every_device_counts_for_the_smoothness(landscape):
+    """The mean of the F_k is smoother than the roughest of them."""
+    w = np.zeros(landscape.num_parameters)
+    path = Path(models=w[None], values=np.zeros(1), gradients=w[None])
+    each = [landscape.largest_curvature(w, device=k) for k in range(landscape.shards.num_devices)]
+    assert max(each) > landscape.largest_curvature(w)
+    found = constants_of(
+        landscape, path, minimise(landscape, seed=0, epochs=1, polish=1), max_staleness=0, batch_size=1
+    )
+    assert found.smoothness == max(each)
+
+
+def test_an_update_is_not_pulled_back_by_staleness():
+    table = {**SMALL, "training": {"learning_rate": 0.001}, "model": {"name": "softmax"}}
+    said = {}
+    for payload in ("model", "update"):
+        changed = {**table, "algorithms": [{"name": "paota", "payload": payload, "power": {"method": "staleness"}}]}
+        made = analyse(Experiment.from_dict(changed), probes=1, epochs=1, polish=1)
+        assert made.constants.delta > 0.001 * 5 / 2
+        assert made.form == "corrected"
+        said[payload] = " ".join(made.sentences())
+    assert "staleness alone forbids it" in said["model"]
+    assert "staleness alone" not in said["update"]
+    assert "It promises descent" in said["update"]
+    assert "delta and (d) are absent" in said["update"]
+
+
+@pytest.mark.parametrize("name", ["fedasync", "fedbuff"])
+def test_weights_that_do_not_sum_to_one_are_refused(name):
+    with pytest.raises(UserError, match="weights that sum to 1"):
+        analyse(Experiment.from_dict({**SMALL, "algorithms": [{"name": name}]}))
 
 
 def test_bound_command(tmp_path, capsys):
@@ -118,3 +158,19 @@ def test_bound_command(tmp_path, capsys):
     for wrong in (["--label", "nobody"], [str(tmp_path)], ["--rounds", "0"]):
         assert main(["bound", *wrong]) == 2
         assert capsys.readouterr().err.startswith("paota: ")
+
+
+def test_bound_command_says_which_form_counts_and_what_convexity_gives(tmp_path, capsys):
+    settings = [
+        "bound", "--rounds", "3", "--probes", "1", "--set", "data.dataset=synthetic", "--set", "data.devices=8",
+        "--set", "data.sizes=[20]", "--set", "model.name=softmax",
+        "--set", 'algorithms=[{name="paota",payload="update"},{name="fedasync"}]',
+    ]  # fmt: skip
+    assert main([*settings]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for words in ("bound, lengths only", "terms of the dependent G", "depend on the updates that they weigh",
+                  "F is convex: the mean gap"):  # fmt: skip
+        assert words in said
+    assert "staleness alone" not in said
+    assert main([*settings, "--label", "fedasync"]) == 2
+    assert "weights that sum to 1" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,9 +39,10 @@ class Quadratic:
     fraction=st.floats(0.05, 0.95),
     sigma=st.floats(0, 2),
     noise=st.floats(0, 0.5),
+    payload=st.sampled_from(["model", "update"]),
 )
 @settings(max_examples=150, deadline=None)
-def test_synchronous_rounds_stay_below_the_bounds(seed, local_steps, condition, fraction, sigma, noise):
+def test_synchronous_rounds_stay_below_the_bounds(seed, local_steps, condition, fraction, sigma, noise, payload):
     """Weighted averages of M noisy local steps plus channel noise; mean and variance follow exact recursions."""
     rng = np.random.default_rng(seed)
     problem = Quadratic(rng, largest=1.0, smallest=1.0 / condition)
@@ -54,7 +57,10 @@ def test_synchronous_rounds_stay_below_the_bounds(seed, local_steps, condition, 
     )
     # a > 0 at vartheta = 1 needs roughly eta M L < 1/16; take a fraction of that.
     eta = fraction / (18 * local_steps)
-    s = System(learning_rate=eta, local_steps=local_steps, devices=DEVICES, parameters=DIMENSIONS, noise_power_w=noise)
+    s = System(
+        learning_rate=eta, local_steps=local_steps, devices=DEVICES, parameters=DIMENSIONS, noise_power_w=noise,
+        payload=payload,  # the same algorithm while nobody is stale, with a smaller bound
+    )  # fmt: skip
     assert descent(c, s) > 0
 
     shrink = 1 - eta * problem.h
@@ -80,9 +86,10 @@ def test_synchronous_rounds_stay_below_the_bounds(seed, local_steps, condition, 
     local_steps=st.integers(1, 4),
     eta_m=st.floats(0.005, 0.3),
     max_staleness=st.integers(1, 3),
+    payload=st.sampled_from(["model", "update"]),
 )
 @settings(max_examples=100, deadline=None)
-def test_stale_rounds_obey_the_one_step_inequality(seed, local_steps, eta_m, max_staleness):
+def test_stale_rounds_obey_the_one_step_inequality(seed, local_steps, eta_m, max_staleness, payload):
     """Random staleness, no randomness else: every constant of Assumption 3 is read off the path, exactly."""
     rng = np.random.default_rng(seed)
     problem = Quadratic(rng, largest=1.0, smallest=0.1)
@@ -93,7 +100,8 @@ def test_stale_rounds_obey_the_one_step_inequality(seed, local_steps, eta_m, max
         alpha = rng.dirichlet(np.ones(DEVICES))
         stale = np.minimum(rng.integers(0, max_staleness + 1, DEVICES), r)
         start = np.array([models[r - s] for s in stale])
-        models.append(alpha @ (through * start + (1 - through) * problem.c))
+        sent = through * start + (1 - through) * problem.c
+        models.append(alpha @ sent if payload == "model" else models[r] + alpha @ (sent - start))
         weights.append(alpha @ alpha)
         worst_wander.append(_wander(problem, start, eta, local_steps))
     w = np.array(models)
@@ -109,7 +117,10 @@ def test_stale_rounds_obey_the_one_step_inequality(seed, local_steps, eta_m, max
         sigma=0.0,
         pl=0.1,
     )
-    s = System(learning_rate=eta, local_steps=local_steps, devices=DEVICES, parameters=DIMENSIONS, noise_power_w=0.0)
+    s = System(
+        learning_rate=eta, local_steps=local_steps, devices=DEVICES, parameters=DIMENSIONS, noise_power_w=0.0,
+        payload=payload,
+    )  # fmt: skip
     gaps = 0.5 * (w**2 @ problem.h)
     g = terms("corrected", c, s, np.array(weights), 1.0).total
     assert (gaps[1:] <= gaps[:-1] - descent(c, s) * length[:-1] ** 2 + g + 1e-12).all()
@@ -140,3 +151,4 @@ def test_staleness_in_plain_descent_leaves_the_theorem_nothing_to_promise():
         s = System(learning_rate=eta, local_steps=1, devices=1, parameters=2, noise_power_w=0.0)
         assert descent(c, s) < 0
         assert descent(c, s) == pytest.approx(eta / 2 - delta, abs=10 * eta**2)
+        assert descent(c, replace(s, payload="update")) > 0  # no stale start pulls the model back

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paota.errors import UserError
 from paota.theory import (
@@ -112,3 +114,73 @@ def test_largest_learning_rate_is_where_a_vanishes():
         0.0012, rel=0.05
     )
     assert largest_learning_rate(replace(CONSTANTS, delta=1.0), SYSTEM) == 0.0
+
+
+# Dependent weights with kappa = 2: D = 0.98; kappa (eta L^2 + 8 M eta^2 L^3) = 2 (0.25 + 0.2) = 0.9; over D: 45/49.
+PEAKED = replace(SYSTEM, weight_peak=2.0)
+
+
+def test_the_dependent_form_by_hand():
+    made = terms("dependent", CONSTANTS, PEAKED, weight_square_sum=0.25, power_sum=4.0, ready=6)
+    wander = 45 / 49
+    # chi = 6 * 0.25 - 1 = 0.5, so eta chi = 0.005; 4 kappa L eta^2 M^2 = 4 * 2 * 0.002 = 0.016
+    c = (0.016 + 0.0008 * wander + 0.005) * 0.25
+    assert made == pytest.approx(((0.04 + 0.032 + 0.0032 * wander) * 0.3, 0.04, c, 0.5, 0.25))
+    assert descent(CONSTANTS, PEAKED, "dependent") == pytest.approx(0.005 - 0.001 - 0.032 - 0.0032 * wander)
+
+
+def test_without_stale_starts_by_hand():
+    """payload = update: delta and (d) are gone, A_2 is not split; eta L^2 + M eta^2 L^3 = 0.275."""
+    sent = replace(SYSTEM, payload="update")
+    wander = 0.275 / 0.98
+    made = terms("corrected", CONSTANTS, sent, weight_square_sum=0.25, power_sum=4.0)
+    assert made == pytest.approx(
+        ((0.04 + 0.004 + 0.0032 * wander) * 0.3, 0.04, (0.001 + 0.0008 * wander) * 0.25, 0.0, 0.0625)
+    )
+    assert descent(CONSTANTS, sent) == pytest.approx(0.01 - 0.004 - 0.0032 * wander)
+    assert descent(replace(CONSTANTS, delta=1e6), sent) == descent(CONSTANTS, sent)
+    assert math.isnan(contraction("printed", CONSTANTS, sent))  # the print sends models
+    with pytest.raises(UserError, match="did you mean 'update'"):
+        replace(SYSTEM, payload="updates")
+
+
+@given(
+    eta=st.floats(1e-4, 0.1),
+    local_steps=st.integers(1, 5),
+    payload=st.sampled_from(["model", "update"]),
+    form=st.sampled_from(["corrected", "dependent"]),
+    names=st.sets(st.sampled_from([f.name for f in fields(Constants)]), min_size=1),
+    factor=st.floats(1.0, 3.0),
+)
+@settings(max_examples=200, deadline=None)
+def test_too_small_constants_make_too_small_a_bound(eta, local_steps, payload, form, names, factor):
+    """L, zeta, delta, eps, vartheta, sigma up, mu down: the bound only grows, so "holds" carries over to the truth."""
+    c = replace(CONSTANTS, pl=1.0)
+    s = System(
+        learning_rate=eta, local_steps=local_steps, devices=10, parameters=100, noise_power_w=0.004,
+        payload=payload, weight_peak=1.5,
+    )  # fmt: skip
+    true = replace(c, **{name: getattr(c, name) * (1 / factor if name == "pl" else factor) for name in names})
+
+    def limit(constants):
+        return bound(form, constants, s, 2.0, np.full(5, terms(form, constants, s, 0.2, 4.0, 8).total))
+
+    small, large = limit(c), limit(true)
+    known = np.isfinite(large)  # beyond D = 0 nothing is claimed
+    assert (small[known] <= large[known] * (1 + 1e-12)).all()
+
+
+def test_the_printed_contraction_is_not_monotone_in_smoothness():
+    a = [contraction("printed", replace(CONSTANTS, smoothness=big_l, delta=0.0), SYSTEM) for big_l in (0.1, 5.0, 30.0)]
+    assert a[1] < a[0] < a[2]
+
+
+@pytest.mark.parametrize("form", ["printed", "corrected", "dependent"])
+def test_a_round_without_senders_leaves_the_bound_where_it_is(form):
+    calm = replace(CONSTANTS, delta=0.0)
+    slow = replace(SYSTEM, learning_rate=0.001)
+    g = np.full(3, 1e-6)
+    made = bound(form, calm, slow, 3.0, g, np.array([True, False, True]))
+    assert made[1] < 3.0
+    assert made[2] == made[1]
+    assert made[3] == pytest.approx(bound(form, calm, slow, 3.0, g[:2])[2])

@@ -1,10 +1,11 @@
-"""`paota bound`: Theorem 1, printed and corrected, beside the measured gap of a real run."""
+"""`paota bound`: Theorem 1, printed, corrected and for dependent weights, beside the measured gap of a real run."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,9 @@ from ..experiment import Experiment
 from .arguments import add_experiment, read_experiment
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..runs.files import Columns
     from ..theory import Analysis
 
 ROUNDS = 30
@@ -23,7 +27,10 @@ def add_parser(commands: Any) -> None:
         "bound",
         help="Theorem 1 of the paper, printed and corrected, beside the measured gap of a run",
         description="Run one algorithm with all its models kept, estimate the constants of Theorem 1 from them, and "
-        "print every term of the bound beside the measured gap. The same settings and seed give the same run again.",
+        "print every term of the bound beside the measured gap. The printed and the corrected form assume weights that are "
+        "independent of the mini-batch noise of the updates that they weigh; the dependent form does not. For a convex model "
+        "(softmax), a bound on the mean gap that holds at any learning rate stands beside them. The same settings and seed "
+        "give the same run again.",
     )
     add_experiment(parser, metavar="RUN|EXPERIMENT.toml", what="a run folder or an experiment file")
     parser.add_argument("--label", metavar="LABEL", help="which algorithm of the experiment (default: its first one)")
@@ -90,12 +97,12 @@ def _write(analysis: Analysis, folder: Path) -> None:
 def _show(analysis: Analysis) -> None:
     from dataclasses import asdict
 
-    from rich import box
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     from ..theory.estimate import ESTIMATORS
+    from ..theory.theorem import ALL_FORMS
 
     console = Console()
     names = dict(
@@ -115,19 +122,33 @@ def _show(analysis: Analysis) -> None:
     )  # fmt: skip
     console.print(constants)
 
-    rows = analysis.table()
-    table = Table(
-        title="measured gap, both bounds, and the terms of the corrected G that led to each model", box=box.SIMPLE_HEAD
+    rows, form = analysis.table(), analysis.form
+    bounds = {f"{name}_bound": name for name in ALL_FORMS}
+    terms = {f"{form}_{term}": f"({term})" for term in "abcde"}
+    _print_rounds(
+        console,
+        f"measured gap, all forms of the bound, and the terms of the {form} G that led to each model",
+        rows,
+        {"gap": "gap", **bounds, **terms},
     )
-    shown = ["round", "gap", "printed_bound", "corrected_bound", *(f"corrected_{term}" for term in "abcde")]
-    for name in shown:
-        heading = name.removesuffix("_bound") if "bound" in name else name.removeprefix("corrected_")
-        table.add_column(f"({heading})" if len(heading) == 1 else heading, justify="right", no_wrap=True)
-    for i in range(len(rows["round"])):
-        table.add_row(*(str(i) if name == "round" else _number(rows[name][i]) for name in shown))
-    console.print(table)
+    if analysis.regret is not None:
+        headings = {"mean_gap": "mean gap", "regret_bound": "bound", "regret_length_bound": "bound, lengths only"}
+        _print_rounds(console, "F is convex: the mean gap over the first rounds, and its bounds", rows, headings)
     for sentence in analysis.sentences():
         console.print(f"- {escape(sentence)}")
+
+
+def _print_rounds(console: Console, title: str, rows: Columns, headings: Mapping[str, str]) -> None:
+    """A table with a row for every round, of the columns that `headings` names."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE_HEAD)
+    for heading in ("round", *headings.values()):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for i in range(len(rows["round"])):
+        table.add_row(str(i), *(_number(rows[name][i]) for name in headings))
+    console.print(table)
 
 
 def _number(value: float) -> str:

@@ -49,6 +49,7 @@ _OPTION_HELP: dict[str, tuple[str, type, str]] = {
     "max_passes": ("--max-passes", int, "mip: most Dinkelbach passes (50)"),
     "backend": ("--backend", str, "mip: highs, scip, cplex; qp: highs, clarabel"),
     "coordinates": ("--coordinates", str, "mip: sum, or eigen as printed"),
+    "stopping": ("--stopping", str, "mip: mended, or printed (one pass)"),
 }
 
 

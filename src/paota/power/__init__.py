@@ -54,8 +54,8 @@ def solve(
     omega, smoothness (L), epsilon2 (eps^2), num_devices (K, default: as many as given), num_parameters (d): the
     constants of terms (d) and (e).
     noise_power_w: sigma^2, or bandwidth_hz and n0_dbm_per_hz; left out, the paper's 20 MHz and -174 dBm/Hz.
-    method: "exact"; "mip" with options segments, tolerance, time_limit_s, threads, max_passes, backend, coordinates;
-    "qp" with backend, time_limit_s.
+    method: "exact"; "mip" with options segments, tolerance, time_limit_s, threads, max_passes, backend, coordinates,
+    stopping; "qp" with backend, time_limit_s.
 
     Raises `paota.errors.UserError` with one sentence for anything that makes no sense.
     """

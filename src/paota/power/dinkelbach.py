@@ -1,9 +1,9 @@
 """Dinkelbach's method (Algorithm 2): maximise h2/h1 through a sequence of maximisations of h2 - lambda*h1.
 
-Mended against the print:
-- The print tests F(beta; lambda_(n+1)) with lambda_(n+1) = h2(beta)/h1(beta), which is 0 by construction and would stop
-  the method after its first pass. The test belongs to the lambda that the maximisation used, relative to h2.
-- P5 only approximates P3, so a pass may return a worse point than an earlier one: the best point is kept.
+`stopping = "printed"` is Algorithm 2 to the letter: it tests F(beta; lambda_(n+1)) with lambda_(n+1) =
+h2(beta)/h1(beta), which is 0 by construction, so it ends after its first pass, and it returns that pass's point.
+`stopping = "mended"` tests F at the lambda that the maximisation used, relative to h2; and because P5 only approximates
+P3, so that a pass may return a worse point than an earlier one, it keeps the best.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from .checks import Vector
 from .quadratics import Quadratics
+
+STOPPING = ("mended", "printed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,8 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
+    """The point to use, how many maximisations it took, whether the stopping rule was met, and that in a sentence."""
+
     beta: Vector
     passes: int
     converged: bool
@@ -38,8 +42,12 @@ def maximise_ratio(
     *,
     tolerance: float,
     max_passes: int,
+    stopping: str = "mended",
 ) -> Result:
-    """The best beta found for h2/h1. `maximise(lambda, beta)` may use the current beta as its starting point."""
+    """The best beta found for h2/h1, or with `stopping` = "printed" the last one.
+
+    `maximise(lambda, beta)` may use the current beta as its starting point; `tolerance` is of F, relative to h2.
+    """
     best = current = start
     best_ratio = lambda_ = functions.h2(start) / functions.h1(start)
     for passes in range(1, max_passes + 1):
@@ -47,9 +55,10 @@ def maximise_ratio(
         if step.beta is not None:
             current = step.beta
             h1, h2 = functions.h1(current), functions.h2(current)
-            if h2 / h1 > best_ratio:
+            if stopping == "printed" or h2 / h1 > best_ratio:
                 best, best_ratio = current, h2 / h1
-            remaining = (h2 - lambda_ * h1) / h2  # F at the lambda of this pass, relative to h2
+            tested = h2 / h1 if stopping == "printed" else lambda_  # of this pass, or of the next one
+            remaining = (h2 - tested * h1) / h2  # F relative to h2
             if step.give_up is None and remaining <= tolerance:
                 why = f"F fell to {max(remaining, 0.0):.1e} of h2 (tolerance {tolerance:g}) after {_passes(passes)}."
                 return Result(beta=best, passes=passes, converged=True, message=why)

@@ -18,7 +18,7 @@ from ..errors import UserError, unknown_name
 from . import checks
 from .backends import BACKENDS
 from .checks import Flags, Vector
-from .dinkelbach import Step, maximise_ratio
+from .dinkelbach import STOPPING, Step, maximise_ratio
 from .level import over_square
 from .p5 import COORDINATES, encode, programme
 from .problem import Problem
@@ -40,6 +40,7 @@ class Options:
     max_passes: int = 50
     backend: str = "highs"  # scip, cplex where installed
     coordinates: str = "sum"  # eigen: as printed
+    stopping: str = "mended"  # printed: Algorithm 2 to the letter, which ends after one pass
 
     def __post_init__(self) -> None:
         checks.whole("segments", self.segments, at_least=1)
@@ -52,6 +53,8 @@ class Options:
             raise unknown_name("backend", self.backend, BACKENDS)
         if self.coordinates not in COORDINATES:
             raise unknown_name("coordinates", self.coordinates, COORDINATES)
+        if self.stopping not in STOPPING:
+            raise unknown_name("stopping", self.stopping, STOPPING)
 
 
 def solve(problem: Problem, **options: Any) -> Solution:
@@ -144,5 +147,12 @@ def _best_beta(functions: Quadratics, options: Options) -> tuple[Vector, str]:
         return Step(beta=found, give_up=f"The {options.backend} solver stopped early ({outcome.status})")
 
     start = np.full(n, 0.5)
-    result = maximise_ratio(functions, maximise, start, tolerance=options.tolerance, max_passes=options.max_passes)
+    result = maximise_ratio(
+        functions,
+        maximise,
+        start,
+        tolerance=options.tolerance,
+        max_passes=options.max_passes,
+        stopping=options.stopping,
+    )
     return result.beta, f"Dinkelbach with {m} segments: {result.message}"

@@ -64,10 +64,19 @@ def _mip_on_host(
     from . import mip
 
     def solve(*arrays: jax.Array) -> np.ndarray:
-        *instance, tolerance = (np.asarray(array) for array in arrays)
-        return mip.host_solve(*instance, segments=power.segments, tolerance=float(tolerance))
+        *instance, tolerance, time_limit_s = (np.asarray(array) for array in arrays)
+        return mip.host_solve(
+            *instance,
+            segments=power.segments,
+            tolerance=float(tolerance),
+            time_limit_s=float(time_limit_s),
+            coordinates=power.coordinates,
+            stopping=power.stopping,
+            max_passes=power.max_passes,
+        )
 
     shape = jax.ShapeDtypeStruct(rho.shape, rho.dtype)
-    inputs = (rho, theta, p_max, ready, c1, c2, power.tolerance)
+    # Numbers of the settings are arguments of the compiled program, so they have to travel with the arrays.
+    inputs = (rho, theta, p_max, ready, c1, c2, power.tolerance, power.time_limit_s)
     powers: jax.Array = jax.pure_callback(solve, shape, *inputs, vmap_method="sequential")
     return powers

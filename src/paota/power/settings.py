@@ -17,6 +17,11 @@ class Power:
     smoothness: float = setting(10.0, above=0)  # L
     omega: float = setting(3.0, above=0)
     epsilon2: float = setting(1.0, low=0)  # eps^2 of Assumption 3
-    segments: int = setting(16, low=1, high=1024)  # of the integer programme, method = "mip"
-    tolerance: float = setting(1e-6, above=0)  # of Dinkelbach's iteration, method = "mip"
+    # Of the paper's route, method = "mip"; Algorithm 2 as printed is coordinates = "eigen" with stopping = "printed".
+    segments: int = setting(16, low=1, high=1024)  # chords for each square
+    tolerance: float = setting(1e-6, above=0)  # of Dinkelbach's iteration
+    coordinates: str = setting("sum", options=("sum", "eigen"))
+    stopping: str = setting("mended", options=("mended", "printed"))
+    max_passes: int = setting(50, low=1)
+    time_limit_s: float = setting(60.0, above=0)  # an aggregation; a run that meets it depends on the machine
     compute_power_w: float = setting(1.0, low=0)  # drawn while training; for the energy account only

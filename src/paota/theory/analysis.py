@@ -1,4 +1,4 @@
-"""Theorem 1 beside a real run: constants, every term of every round, both forms of the bound, and the measured gap."""
+"""Theorem 1 beside a real run: constants, every term of every round, all forms of the bound, and the measured gap."""
 
 from __future__ import annotations
 
@@ -13,23 +13,31 @@ from ..experiment import Experiment
 from ..runs.files import Columns
 from . import theorem
 from .estimate import Path, constants_of, walk
+from .independence import check_weights, weight_peak, weights_depend_on_updates
 from .landscape import Landscape
 from .optimum import Optimum, minimise
 from .recording import Record, record
-from .theorem import FORMS, Constants, Form, System, Terms
+from .regret import Regret, comparator_of, is_convex, regret_of
+from .theorem import ALL_FORMS, Constants, Form, System, Terms
 
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """What Theorem 1 says about one run. Arrays run over rounds 0..R-1 (terms) or models 0..R (gap, bounds)."""
+    """What Theorem 1 says about one run. Arrays run over rounds 0..R-1 (terms) or models 0..R (gap, bounds).
+
+    The printed and the corrected form assume weights that are independent of the mini-batch noise of the updates that
+    they weigh; `form` names the one that is proven for this run.
+    """
 
     record: Record
     path: Path
     optimum: Optimum
     constants: Constants
     system: System
+    dependent_weights: bool  # the weights depend on the updates that they weigh: only the dependent form is then proven
     terms: dict[Form, Terms]
     bounds: dict[Form, NDArray[np.float64]]
+    regret: Regret | None  # of a convex F; None otherwise
 
     @property
     def gap(self) -> NDArray[np.float64]:
@@ -37,28 +45,41 @@ class Analysis:
         return self.path.values - self.optimum.value
 
     @property
+    def form(self) -> Form:
+        """The form that is proven for these weights."""
+        return "dependent" if self.dependent_weights else "corrected"
+
+    @property
     def descent(self) -> float:
-        return theorem.descent(self.constants, self.system)
+        """a of the form that is proven for these weights."""
+        return theorem.descent(self.constants, self.system, self.form)
 
     def sentences(self) -> list[str]:
         """What follows, in words: does the theorem apply, does it promise anything, does it hold."""
-        return list(_sentences(self))
+        from .findings import findings
+
+        return list(findings(self))
 
     def table(self) -> Columns:
-        """One row a round: measured gap, the printed and the corrected bound, and (a) to (e) of both forms."""
+        """One row a round: measured gap, the bound in every form with its (a) to (e), and the regret of a convex F."""
         columns: Columns = {
             "round": np.arange(len(self.gap)),
             "gap": self.gap,
             "gradient_square": np.sum(self.path.gradients**2, axis=1),
         }
-        for form in FORMS:
+        for form in ALL_FORMS:
             columns[f"{form}_bound"] = self.bounds[form]
             for name, values in self.terms[form]._asdict().items():
                 per_round = np.broadcast_to(np.asarray(values, dtype=float), len(self.gap) - 1)
                 columns[f"{form}_{name}"] = np.append(np.nan, per_round)  # row r: the G that led to model r
+        if self.regret is not None:  # row r: of the first r rounds
+            columns["mean_gap"] = np.append(np.nan, self.regret.mean_gap)
+            columns["regret_bound"] = np.append(np.nan, self.regret.bound)
+            columns["regret_length_bound"] = np.append(np.nan, self.regret.length_bound)
         return columns
 
     def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values and arrays, for JSON."""
         from dataclasses import asdict
 
         optimum = {
@@ -74,8 +95,11 @@ class Analysis:
             "optimum": optimum,
             "remainder": theorem.remainder(self.constants, self.system),
             "descent": self.descent,
-            "contraction": {form: theorem.contraction(form, self.constants, self.system) for form in FORMS},
-            "largest_learning_rate": theorem.largest_learning_rate(self.constants, self.system),
+            "contraction": {form: theorem.contraction(form, self.constants, self.system) for form in ALL_FORMS},
+            "largest_learning_rate": theorem.largest_learning_rate(self.constants, self.system, self.form),
+            "dependent_weights": self.dependent_weights,
+            "form": self.form,
+            "regret": None if self.regret is None else self.regret.at_the_end(),
             "findings": self.sentences(),
             "rounds": dict(self.table()),
         }
@@ -84,14 +108,20 @@ class Analysis:
 def analyse(
     experiment: Experiment, *, label: str | None = None, probes: int = 3, epochs: int = 60, polish: int = 20
 ) -> Analysis:
-    """Run one algorithm of `experiment` again with all its models kept, and confront it with Theorem 1."""
+    """Run one algorithm of `experiment` again with all its models kept, and confront it with Theorem 1.
+
+    `label` names the algorithm (default: the first one); `probes`: models that get the costly looks; `epochs` and
+    `polish`: of the search for F*. A rule whose weights do not sum to 1 is refused.
+    """
     kept = record(experiment, label=label)
+    check_weights(kept)
     landscape = Landscape(kept.plan.dataset, kept.plan.shards[kept.seed], experiment.model)
     optimum = minimise(landscape, seed=kept.seed, epochs=epochs, polish=polish)
     return confront(kept, landscape, walk(landscape, kept.models.astype(np.float64)), optimum, probes=probes)
 
 
 def confront(kept: Record, landscape: Landscape, path: Path, optimum: Optimum, *, probes: int = 3) -> Analysis:
+    """All forms of the theorem for a run that was kept, with F and its gradient along it and the best value known."""
     chosen = kept.contestant
     constants = constants_of(
         landscape, path, optimum, max_staleness=kept.max_staleness, batch_size=chosen.training.batch_size, probes=probes
@@ -102,50 +132,36 @@ def confront(kept: Record, landscape: Landscape, path: Path, optimum: Optimum, *
         devices=kept.plan.experiment.data.devices,
         parameters=landscape.num_parameters,
         noise_power_w=float(noise_power_w(chosen.air.bandwidth_hz, chosen.air.n0_dbm_per_hz)),
+        payload=getattr(chosen.algorithm, "payload", "model"),
+        weight_peak=weight_peak(kept),
     )
     metrics = kept.trajectory.metrics
-    # A round in which nobody is ready changes nothing: no weights, no noise.
+    # A round in which nobody sends changes nothing: no weights, no noise.
     weight_squares = np.nan_to_num(metrics["weight_square_sum"][1:], nan=0.0)
     power = np.nan_to_num(metrics["power_sum"][1:], nan=np.inf)
-    made = {form: theorem.terms(form, constants, system, weight_squares, power) for form in FORMS}
+    made = {
+        form: theorem.terms(form, constants, system, weight_squares, power, metrics["ready"][1:]) for form in ALL_FORMS
+    }
     first_gap = float(path.values[0] - optimum.value)
-    rounds = len(path.values) - 1
+    rounds, sent = len(path.values) - 1, weight_squares > 0
     bounds = {
-        form: theorem.bound(form, constants, system, first_gap, np.broadcast_to(made[form].total, rounds))
-        for form in FORMS
+        form: theorem.bound(form, constants, system, first_gap, np.broadcast_to(made[form].total, rounds), sent)
+        for form in ALL_FORMS
     }
     return Analysis(
-        record=kept, path=path, optimum=optimum, constants=constants, system=system, terms=made, bounds=bounds
+        record=kept,
+        path=path,
+        optimum=optimum,
+        constants=constants,
+        system=system,
+        dependent_weights=weights_depend_on_updates(chosen),
+        terms=made,
+        bounds=bounds,
+        regret=_regret(landscape, path, optimum, system) if is_convex(landscape.model) else None,
     )
 
 
-def _sentences(a: Analysis) -> Any:
-    c, s = a.constants, a.system
-    rest = theorem.remainder(c, s)
-    if rest <= 0:
-        limit = 1 / (2**0.5 * s.local_steps * c.smoothness)
-        yield (
-            f"Theorem 1 does not apply: Lemma 1 needs 2 (eta M L)^2 < 1, and here it is {1 - rest:.3g} "
-            f"(eta = {s.learning_rate:g}, M = {s.local_steps}, L = {c.smoothness:.3g}); "
-            f"it starts to apply below eta = {limit:.2g}."
-        )
-        return
-    yield f"Theorem 1 applies: D = 1 - 2 (eta M L)^2 = {rest:.3g} > 0."
-    half = s.learning_rate * s.local_steps / 2
-    if a.descent <= 0:
-        reason = (
-            f"staleness alone forbids it: delta = {c.delta:.3g} exceeds eta M / 2 = {half:.3g}"
-            if c.delta >= half
-            else f"eta is too large; below {theorem.largest_learning_rate(c, s):.2g} it would be positive"
-        )
-        yield f"It promises no descent: a = {a.descent:.3g} is not positive ({reason})."
-    else:
-        yield f"It promises descent: a = {a.descent:.3g} > 0."
-    rate = theorem.contraction("printed", c, s)
-    if rate < 0:
-        yield f"The printed contraction factor is negative (A = {rate:.3g}), which no gap can follow."
-    for form in FORMS:
-        broken = int(np.sum(a.gap > a.bounds[form] * (1 + 1e-9)))
-        verdict = "holds in every round" if not broken else f"is broken in {broken} of {len(a.gap)} rounds"
-        last = a.bounds[form][-1]
-        yield f"The {form} bound {verdict}; at the end it is {last:.3g}, the measured gap {a.gap[-1]:.3g}."
+def _regret(landscape: Landscape, path: Path, optimum: Optimum, system: System) -> Regret:
+    horizon = system.learning_rate * system.local_steps * (len(path.models) - 1)
+    comparator, value = comparator_of(landscape, path.models[0], horizon)
+    return regret_of(path, system, comparator, value, optimum.value)

@@ -1,7 +1,10 @@
 """The constants of Assumptions 1 to 4, estimated from the models of one run.
 
 Each is the smallest value for which its assumption holds at everything that was looked at. An assumption speaks of all
-models and all devices, a run shows some: the estimates are lower bounds of the true constants (mu: an upper bound).
+models and all devices, a run shows some: the estimates are lower bounds of the true constants (mu: an upper bound). The
+corrected and the dependent bound grow with every one of them (and fall with mu), so with the estimates they come out too
+small: where they hold, they hold with the true constants too; where they are broken, the true ones may still hold. The
+printed A is not monotone in L, so nothing carries over from it.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ Floats = NDArray[np.float64]
 
 ESTIMATORS = {
     "L": "largest |grad F(x) - grad F(y)| / |x - y| over consecutive models, and |largest Hessian eigenvalue| "
-    "at the probes",
+    "of F and of every F_k at the probes",
     "zeta": "largest |grad F_k - grad F|^2 over all devices at the probes",
     "delta": "largest (w^(r-n) - w^r)' grad F(w^r) / |grad F(w^r)|^2 over rounds r and n up to the largest staleness; "
     "at least 0",
@@ -42,6 +45,7 @@ class Path:
 
 
 def walk(landscape: Landscape, models: Floats) -> Path:
+    """F and its gradient at every one of `models` [R+1, d]."""
     pairs = [landscape.value_and_gradient(w) for w in models]
     return Path(
         models=np.asarray(models, dtype=np.float64),
@@ -55,7 +59,9 @@ def constants_of(
 ) -> Constants:
     """All constants of one run; `probes` models, spread over the run, get the costly looks."""
     looked_at = [path.models[i] for i in np.unique(np.linspace(0, len(path.models) - 1, probes).astype(int))]
-    curvature = [landscape.largest_curvature(w) for w in looked_at]
+    # The proof needs every F_k to be L-smooth, not only their mean.
+    devices = (None, *range(landscape.shards.num_devices))
+    curvature = [landscape.largest_curvature(w, device=k) for w in looked_at for k in devices]
     zeta, variance = device_spread(landscape, looked_at)
     delta, epsilon, vartheta = drift(path, max_staleness)
     return Constants(
@@ -102,5 +108,6 @@ def drift(path: Path, max_staleness: int) -> tuple[float, float, float]:
 
 
 def pl_constant(path: Path, best: float) -> float:
+    """mu: the smallest |grad F|^2 / (2 (F - `best`)) along the path."""
     gap = path.values - best
     return float(np.min(np.sum(path.gradients**2, axis=1)[gap > 0] / (2 * gap[gap > 0]), initial=np.inf))

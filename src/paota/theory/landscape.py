@@ -46,32 +46,40 @@ class Landscape:
         value, gradient = self._value_and_gradient(jnp.asarray(w), self.x, self.y, self.share)
         return float(value), np.asarray(gradient, dtype=np.float64)
 
-    def largest_curvature(self, w: Any, *, iterations: int = 12, seed: int = 0) -> float:
-        """|largest eigenvalue| of the Hessian of F at w by power iteration: a lower bound that rises to it."""
+    def largest_curvature(self, w: Any, *, device: int | None = None, iterations: int = 12, seed: int = 0) -> float:
+        """|largest eigenvalue| of the Hessian at w by power iteration: a lower bound that rises to it.
+
+        Of F, or of F_k for the device k = `device`.
+        """
+        data = (self.x, self.y, self.share) if device is None else self._samples_of(device)
         direction = np.random.default_rng(seed).standard_normal(self.num_parameters)
         length = 0.0
         for _ in range(iterations):
             direction /= np.linalg.norm(direction)
-            product = self._curvature_along(jnp.asarray(w), jnp.asarray(direction, float), self.x, self.y, self.share)
+            product = self._curvature_along(jnp.asarray(w), jnp.asarray(direction, float), *data)
             direction = np.asarray(product, dtype=np.float64)
             length = float(np.linalg.norm(direction))
             if length == 0.0:
                 break
         return length
 
+    def _samples_of(self, device: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """(x, y, weight) of one device's samples; padded to few different lengths, so that programs are shared."""
+        mine = self.shards.of(device)
+        padded = -(-len(mine) // PER_SAMPLE_BLOCK) * PER_SAMPLE_BLOCK
+        rows = np.pad(mine, (0, padded - len(mine)))
+        weight = (np.arange(padded) < len(mine)) / len(mine)
+        return self.x[rows], self.y[rows], jnp.asarray(weight, float)
+
     def device_moments(self, w: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(grad F_k(w) [K, d], mean_i |grad l_i|^2 over the samples of each device [K])."""
         gradients, squares = [], []
         for k in range(self.shards.num_devices):
-            mine = self.shards.of(k)
-            padded = -(-len(mine) // PER_SAMPLE_BLOCK) * PER_SAMPLE_BLOCK
-            index = np.pad(mine, (0, padded - len(mine))).reshape(-1, PER_SAMPLE_BLOCK)
-            counts = (np.arange(padded) < len(mine)).reshape(index.shape) / len(mine)
+            x, y, weights = self._samples_of(k)
             total, square = np.zeros(self.num_parameters), 0.0
-            for rows, weight in zip(index, counts, strict=True):
-                one, its_square = self._device_moments(
-                    jnp.asarray(w), self.x[rows], self.y[rows], jnp.asarray(weight, float)
-                )
+            for first in range(0, len(y), PER_SAMPLE_BLOCK):
+                block = slice(first, first + PER_SAMPLE_BLOCK)
+                one, its_square = self._device_moments(jnp.asarray(w), x[block], y[block], weights[block])
                 total += np.asarray(one, dtype=np.float64)
                 square += float(its_square)
             gradients.append(total)

@@ -1,0 +1,75 @@
+"""Does an algorithm weigh updates by what is in them? Theorem 1 takes the weights as independent of mini-batch noise."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ..air.uplink import Uplink
+from ..errors import UserError
+from ..experiment import Contestant
+from .recording import Record
+
+DRAWS, PARAMETERS = 4, 8
+STALENESS = np.array([0, 0, 1, 1, 2, 3])
+NUM_SAMPLES = np.array([300.0, 900.0, 600.0, 300.0, 1200.0, 600.0])
+
+
+def weights_depend_on_updates(contestant: Contestant) -> bool:
+    """Whether alpha_k changes when nothing but the updates changes: same devices, staleness, samples, air and models.
+
+    The rule itself is asked, with a few made-up updates. PAOTA's similarity factor depends on them, and so does any
+    power cap that is made from |payload_k|; staleness, samples and channels do not.
+    """
+    from ..algorithms.by_hand import aggregate_by_hand  # the engine, which `paota.theory` needs for nothing else here
+
+    rng = np.random.default_rng(0)
+    step = rng.standard_normal(PARAMETERS)
+    model = rng.standard_normal(PARAMETERS)
+    n = len(STALENESS)
+    channel = jnp.asarray(rng.standard_normal(n) + 1j * rng.standard_normal(n), complex)
+    uplink = Uplink(channel, jnp.ones(n, bool), jnp.asarray(1e-3), jnp.asarray(15.0), jax.random.key(0))
+    weights = []
+    for _ in range(DRAWS):
+        # Some along the last global step and some against it, of different lengths: no rule can miss the difference.
+        along = rng.choice([-1.0, 1.0], n) * rng.uniform(0.1, 2.0, n)
+        updates = along[:, None] * step + 0.1 * rng.standard_normal((n, PARAMETERS))
+        served = aggregate_by_hand(
+            contestant.algorithm, updates, uplink=uplink, power=contestant.power,
+            model=model, previous_model=model - step, staleness=STALENESS, num_samples=NUM_SAMPLES, round=5,
+        )  # fmt: skip
+        weights.append(np.asarray(served.weight))
+    return bool(np.ptp(np.array(weights), axis=0).max() > 1e-5)
+
+
+def check_weights(kept: Record) -> None:
+    """Refuse a run that Theorem 1 is not about: one that is no weighted mean of what the devices send."""
+    label = kept.contestant.label
+    if kept.contestant.algorithm.needs_payloads:
+        raise UserError(
+            f"Theorem 1 is about weighted means, and '{label}' takes none: there is no bound to compare with"
+        )
+    sums = weight_sums(kept)
+    off = np.abs(sums - 1.0)
+    if len(sums) and off.max() > 1e-3:
+        raise UserError(
+            f"Theorem 1 is about weights that sum to 1, and those of '{label}' sum to {sums[off.argmax()]:.3g} "
+            "in a round: there is no bound to compare with"
+        )
+
+
+def weight_sums(kept: Record) -> NDArray[np.float64]:
+    """sum_k alpha_k of every round in which somebody sends."""
+    weight = kept.trajectory.devices["weight"].astype(np.float64)
+    rounds = kept.trajectory.devices["round"]
+    sums: NDArray[np.float64] = np.bincount(rounds, weight).astype(np.float64)
+    return sums[np.bincount(rounds, weight != 0) > 0]
+
+
+def weight_peak(kept: Record) -> float:
+    """kappa: the largest n max_k alpha_k of all rounds, n devices being ready; at least 1."""
+    devices = kept.trajectory.devices
+    ready = np.bincount(devices["round"])[devices["round"]]
+    return float(np.max(ready * devices["weight"].astype(np.float64), initial=1.0))
