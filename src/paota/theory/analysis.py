@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..air.uplink import noise_power_w
-from ..experiment import Experiment
+from ..errors import UserError
+from ..experiment import Contestant, Experiment
 from ..runs.files import Columns
+from ..server.optimisers import NoOptimiser
 from . import theorem
 from .estimate import Path, constants_of, walk
 from .landscape import Landscape
 from .optimum import Optimum, minimise
-from .recording import Record, record
+from .recording import Record, chosen_of, record
 from .theorem import FORMS, Constants, Form, System, Terms
 
 
@@ -85,10 +87,23 @@ def analyse(
     experiment: Experiment, *, label: str | None = None, probes: int = 3, epochs: int = 60, polish: int = 20
 ) -> Analysis:
     """Run one algorithm of `experiment` again with all its models kept, and confront it with Theorem 1."""
+    refuse_beyond_theorem(chosen_of(experiment, label))
     kept = record(experiment, label=label)
     landscape = Landscape(kept.plan.dataset, kept.plan.shards[kept.seed], experiment.model)
     optimum = minimise(landscape, seed=kept.seed, epochs=epochs, polish=polish)
     return confront(kept, landscape, walk(landscape, kept.models.astype(np.float64)), optimum, probes=probes)
+
+
+def refuse_beyond_theorem(contestant: Contestant) -> None:
+    """Theorem 1 is about plain local SGD with one learning rate and M steps for all; anything else is a `UserError`."""
+    beyond = contestant.training.beyond_plain_sgd
+    if beyond is None and not isinstance(contestant.server.optimiser, NoOptimiser):
+        beyond = "server.optimiser"
+    if beyond is not None:
+        raise UserError(
+            f"Theorem 1 is about plain SGD with a constant learning rate and the same number of steps on every device: "
+            f"it says nothing about '{contestant.label}' with {beyond}"
+        )
 
 
 def confront(kept: Record, landscape: Landscape, path: Path, optimum: Optimum, *, probes: int = 3) -> Analysis:
