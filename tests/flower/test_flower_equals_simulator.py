@@ -33,7 +33,12 @@ CASES = {
     "local-sgd": {"name": "local-sgd"},
     "local-sgd-samples": {"name": "local-sgd", "weighting": "samples", "participants": 4, "label": "local-sgd-samples"},
     "cotaf": {"name": "cotaf", "fading": True},
-}
+    "paota-trained-otherwise": {
+        "name": "paota", "payload": "update", "label": "paota-trained-otherwise",
+        "training": {"optimiser": "momentum", "schedule": "exponential", "decay_factor": 0.8, "epochs": 1, "proximal": 0.1},
+        "server": {"optimiser": "momentum", "learning_rate": 0.5},
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("label", CASES)

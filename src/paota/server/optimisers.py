@@ -61,7 +61,7 @@ class FedAvgM:
 class Adaptive(abc.ABC):
     """m <- beta1 m + (1 - beta1) Delta; v from v and Delta^2; w^(r+1) = w^r + learning_rate m / (sqrt(v) + tau).
 
-    As printed: m starts at 0, v at tau^2, and neither is corrected for its start.
+    As printed, neither is corrected for its start; m starts at 0 and v at tau^2, the least that the paper admits.
     """
 
     learning_rate: float = setting(0.1, above=0)
