@@ -1,7 +1,7 @@
 """The compiled half of a simulation. Free functions on plain structures; nothing here knows an algorithm by name.
 
     train, prepare     the devices' half of an event
-    decide, conclude   the server's half
+    decide, conclude   the server's half, and `optimise` on top of it
     evaluate, judge    how good a model is
     run_events         the loop over events; `program` compiles it
 

@@ -73,14 +73,14 @@ def identity(plan: Plan) -> dict[str, Any]:
     """What must not change between a checkpoint and its resumption, for the bits to be the same."""
     from .schedule import learners_in_words
 
-    versions = {name: _version(name) for name in ("paota", "jax", "jaxlib")}
+    versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "optax")}
     versions["learner"] = learners_in_words(plan)
     return {"format": checkpoint.FORMAT, **versions, "seeds": plan.seeds, "experiment": plan.experiment.to_dict()}
 
 
 def environment(started: datetime) -> dict[str, Any]:
     """What somebody needs to know to run it again."""
-    versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "numpy")}
+    versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "optax", "numpy")}
     return {
         **versions,
         "python": platform.python_version(),

@@ -142,7 +142,7 @@ class GenericLearner:
         self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: jax.Array, y: jax.Array
     ) -> Trained:
         transformation = transformation_of(training)
-        # Nobody waits for devices that make more steps than those of this block.
+        # Where devices make different numbers of steps, a block is done with its busiest one.
         most = None if orders.steps is None else jnp.max(jnp.where(orders.ready, orders.steps, 0))
 
         def loss(params: Any, indices: jax.Array) -> jax.Array:
