@@ -10,7 +10,7 @@ from paota.plugins import load_plugin
 from paota.registry import KINDS, Registry
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["algorithm", "channel", "path_loss", "latency", "partition", "dataset", "model"])
 def test_every_kind_can_be_registered(kind):
     thing = type("Thing", (), {})
     paota.register(kind, "mine", thing)

@@ -26,7 +26,7 @@ from .structures import HELD_BYTES, Fleet, Log, Row, Rule, Sizes, State, Task, e
 
 __all__ = [
     "HELD_BYTES", "Decision", "Fleet", "Judgement", "Log", "Prepared", "Row", "Rule", "Served", "Sizes", "State",
-    "Task", "conclude", "decide", "encode", "evaluate", "event_of", "event_places", "forget_programs",
-    "is_known", "judge", "known_programs", "optimise", "prepare", "program", "program_key", "row_bytes", "rows_of", "run_events",
+    "Task", "conclude", "decide", "encode", "evaluate", "event_of", "event_places", "forget_programs", "is_known",
+    "judge", "known_programs", "optimise", "prepare", "program", "program_key", "row_bytes", "rows_of", "run_events",
     "superpose", "train", "uplink_of",
 ]  # fmt: skip
