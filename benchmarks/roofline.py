@@ -24,7 +24,9 @@ import workload
 from paota import engine, simulate
 from paota.data.load import load_dataset
 from paota.simulate.schedule import Schedule
+from paota.training.batches import draw_batches
 from paota.training.kernels import mlp
+from paota.training.learner import Orders
 
 WIDTHS = (784, 10, 10, 10)
 PARAMETERS = sum((a + 1) * b for a, b in itertools.pairwise(WIDTHS))
@@ -84,8 +86,8 @@ def parts(repeats: int) -> dict[str, tuple[float, float]]:
     plan = simulate.plan(workload.experiment())
     schedule = Schedule(plan, events_a_call=workload.ROUNDS_A_CALL)
     (contestant,) = plan.experiment.contestants
-    task, sizes, rule = schedule.task, schedule.sizes(contestant), engine.Rule.of(contestant)
-    fleet, root = schedule.fleet(0), jax.random.key(0)
+    task, sizes, rule = schedule.task(contestant), schedule.sizes(contestant), engine.Rule.of(contestant)
+    fleet, root = schedule.fleet(contestant, 0), jax.random.key(0)
     timeline = plan.timelines[contestant.label, 0]
     number = int(np.argmin(np.abs(timeline.ready - workload.PARTICIPANTS)))
     rows, _ = engine.rows_of(timeline, number, sizes, np.ones(len(timeline), bool))
@@ -96,12 +98,13 @@ def parts(repeats: int) -> dict[str, tuple[float, float]]:
 
     @jax.jit
     def draw() -> jax.Array:
-        position = engine.draw_batches(rule.training, root, row.device, row.training, size)
+        position, _ = draw_batches(rule.training, root, row.device, row.training, size)
         return fleet.shard_indices[fleet.shard_offsets[row.device][:, None, None] + position]
 
     sample = draw()
-    rate, learner = jnp.float32(workload.LEARNING_RATE), task.learner
-    train = jax.jit(lambda ring: learner.train(rate, ring, slot, row.ready, sample, fleet.x_train, fleet.y_train))
+    orders = Orders(slot, row.ready, sample, None, jnp.float32(workload.LEARNING_RATE))
+    learner = task.learner
+    train = jax.jit(lambda ring: learner.train(rule.training, orders, ring, fleet.x_train, fleet.y_train))
     trained = train(ring)
 
     @jax.jit

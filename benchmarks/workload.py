@@ -18,7 +18,7 @@ from paota import engine, simulate
 from paota.experiment import Experiment
 from paota.models.base import cross_entropy
 from paota.models.mlp import Mlp
-from paota.simulate.schedule import Schedule
+from paota.simulate.schedule import Schedule, learners_in_words
 
 DEVICES, PARTICIPANTS, STEPS, BATCH, LEARNING_RATE = 100, 59, 5, 32, 0.1
 ROUNDS_A_CALL = 20
@@ -43,21 +43,21 @@ def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
     schedule = Schedule(plan, events_a_call=ROUNDS_A_CALL)
     (contestant,) = plan.experiment.contestants
     timeline = plan.timelines[contestant.label, 0]
-    task, sizes, rule = schedule.task, schedule.sizes(contestant), engine.Rule.of(contestant)
+    task, sizes, rule = schedule.task(contestant), schedule.sizes(contestant), engine.Rule.of(contestant)
     first = 2 * ROUNDS_A_CALL
     rows, count = engine.rows_of(timeline, first, sizes, np.ones(len(timeline), bool))
     model = task.initial_model(0)
 
     def arguments() -> tuple[Any, ...]:
         state = engine.State.initial(rule, model, sizes.versions)  # the program takes its state over
-        return rule, jax.random.key(0), schedule.fleet(0), state, rows, np.int32(count)
+        return rule, jax.random.key(0), schedule.fleet(contestant, 0), state, rows, np.int32(count)
 
     step, _ = engine.program(task, sizes, arguments())
 
     def call() -> Any:
         return jax.block_until_ready(step(*arguments()))
 
-    return call, float(timeline.ready[first : first + ROUNDS_A_CALL].mean()), schedule.learner[1]
+    return call, float(timeline.ready[first : first + ROUNDS_A_CALL].mean()), learners_in_words(plan)
 
 
 def plain_jax() -> Callable[[], Any]:

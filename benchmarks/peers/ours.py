@@ -6,7 +6,7 @@ from protocol import Pacer
 
 from paota import simulate
 from paota.experiment import Experiment
-from paota.simulate.schedule import Schedule
+from paota.simulate.schedule import Schedule, learners_in_words
 
 pacer = Pacer()
 name = sys.argv[2]
@@ -27,7 +27,7 @@ class Paced(simulate.Silent):
         self.done = 0
 
     def compiled(self, label: str, seconds: float) -> None:
-        pacer.ready("paota", "jax", "jaxlib", learner=schedule.learner[1])
+        pacer.ready("paota", "jax", "jaxlib", learner=learners_in_words(plan))
 
     def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
         new, self.done = round - self.done, round

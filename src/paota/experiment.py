@@ -18,6 +18,7 @@ from .faults.settings import Faults, Guards
 from .models.settings import ModelChoice
 from .power.settings import Power
 from .registry import ALGORITHMS, DATASETS
+from .server.settings import Server
 from .settings import setting
 from .timing.settings import Timing
 from .timing.timeline import Horizon
@@ -32,9 +33,9 @@ MAX_FILE_BYTES = 2**20
 
 SECTIONS = {
     "data": Data, "model": ModelChoice, "training": Training, "timing": Timing,
-    "air": Air, "power": Power, "evaluation": Evaluation, "faults": Faults, "guards": Guards,
+    "server": Server, "air": Air, "power": Power, "evaluation": Evaluation, "faults": Faults, "guards": Guards,
 }  # fmt: skip
-OVERRIDABLE = ("training", "timing", "air", "power", "faults", "guards")
+OVERRIDABLE = ("training", "server", "timing", "air", "power", "faults", "guards")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,7 @@ class Contestant:
     label: str
     algorithm: Algorithm
     training: Training
+    server: Server
     timing: Timing
     air: Air
     power: Power
@@ -75,6 +77,7 @@ class Experiment:
     data: Data
     model_choice: ModelChoice
     training: Training
+    server: Server
     timing: Timing
     air: Air
     power: Power

@@ -119,17 +119,50 @@ PARTITIONS = Registry(
     shards="paota.data.partition:LabelShards",
     iid="paota.data.partition:Iid",
 )
+OPTIMISERS = Registry(
+    "optimiser",
+    sgd="paota.training.optimisers:Sgd",
+    momentum="paota.training.optimisers:Momentum",
+    adam="paota.training.optimisers:Adam",
+)
+SCHEDULES = Registry(
+    "schedule",
+    constant="paota.training.schedules:Constant",
+    cosine="paota.training.schedules:Cosine",
+    exponential="paota.training.schedules:Exponential",
+    step="paota.training.schedules:Step",
+)
+SERVER_OPTIMISERS = Registry(
+    "server_optimiser",
+    none="paota.server.optimisers:NoOptimiser",
+    momentum="paota.server.optimisers:FedAvgM",
+    adam="paota.server.optimisers:FedAdam",
+    yogi="paota.server.optimisers:FedYogi",
+)
 
 KINDS = {
     registry.kind: registry
-    for registry in (ALGORITHMS, MODELS, LATENCIES, CHANNELS, PATH_LOSSES, DIGITAL_UPLINKS, DATASETS, PARTITIONS)
+    for registry in (
+        ALGORITHMS,
+        MODELS,
+        LATENCIES,
+        CHANNELS,
+        PATH_LOSSES,
+        DIGITAL_UPLINKS,
+        DATASETS,
+        PARTITIONS,
+        OPTIMISERS,
+        SCHEDULES,
+        SERVER_OPTIMISERS,
+    )
 }
 
 
 def register(kind: str, name: str, thing: Any) -> None:
     """Make your own `thing` available by `name` in experiment files.
 
-    `kind`: "algorithm", "model", "latency", "channel", "path_loss", "digital", "dataset" or "partition".
+    `kind`: "algorithm", "model", "latency", "channel", "path_loss", "digital", "dataset", "partition", "optimiser",
+    "schedule" or "server_optimiser".
     """
     if kind not in KINDS:
         raise unknown_name("kind of thing to register", kind, KINDS)

@@ -29,6 +29,7 @@ class Purpose(IntEnum):
     UPLOAD = 12
     CHANNEL_FOR_LIFE = 13
     FAULT = 14
+    LOCAL_STEPS = 15
 
 
 def host_rng(seed: int, purpose: Purpose, *counters: int) -> np.random.Generator:

@@ -27,9 +27,13 @@ def setting(
     high: float | None = None,
     above: float | None = None,
     options: tuple[str, ...] | None = None,
+    instead_of: str | None = None,
 ) -> Any:
-    """A field with a range: low <= value <= high, value > above, or one of `options`."""
-    limits = {"low": low, "high": high, "above": above, "options": options}
+    """A field with a range: low <= value <= high, value > above, or one of `options`.
+
+    `instead_of` names another field of the same class that this one replaces where it is given.
+    """
+    limits = {"low": low, "high": high, "above": above, "options": options, "instead_of": instead_of}
     return dataclasses.field(default=default, metadata={k: v for k, v in limits.items() if v is not None})
 
 
@@ -75,6 +79,9 @@ def parse(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     for key in table:
         if key not in used:
             raise unknown_name("setting", f"{where}.{key}", [f"{where}.{name}" for name in valid])
+    for one, other in _alternatives(cls):
+        if one in table and other in table:
+            raise UserError(f"give {where}.{other} or {where}.{one}, not both")
     made = cls(**values)
     check(made, where)
     return made
@@ -82,7 +89,8 @@ def parse(cls: type[T], table: Mapping[str, Any], where: str) -> T:
 
 def merge(cls: type, base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """The table `base` with `own` on top. Where `own` makes another choice, the options of the old one go with it."""
-    merged = {**base, **own}
+    replaced = {name for pair in _alternatives(cls) for name in pair if (set(pair) - {name}) & set(own)} - set(own)
+    merged = {key: value for key, value in base.items() if key not in replaced} | {**own}
     orphaned = _option_names(cls, base) - _option_names(cls, merged) - set(own)
     return {key: value for key, value in merged.items() if key not in orphaned}
 
@@ -100,6 +108,11 @@ def _option_names(cls: type, table: Mapping[str, Any]) -> set[str]:
     return names
 
 
+def _alternatives(cls: type) -> list[tuple[str, str]]:
+    """(field, the other one that it replaces)."""
+    return [(f.name, f.metadata["instead_of"]) for f in fields(cls) if "instead_of" in f.metadata]
+
+
 def check(settings: Any, where: str) -> None:
     """Raise a `UserError` for the first value that is out of its range; also for objects built in Python."""
     for field in fields(type(settings)):
@@ -114,9 +127,12 @@ def check(settings: Any, where: str) -> None:
 
 
 def to_dict(settings: Any) -> dict[str, Any]:
-    """The table that `parse` would turn back into `settings`; unset (None) values are left out."""
+    """The table that `parse` would turn back into `settings`; unset (None) and replaced ones are left out."""
     table: dict[str, Any] = {}
+    replaced = {other for one, other in _alternatives(type(settings)) if getattr(settings, one) is not None}
     for field in fields(type(settings)):
+        if field.name in replaced:
+            continue
         value = getattr(settings, field.name)
         registry = field.metadata.get("registry")
         if registry is not None:

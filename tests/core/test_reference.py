@@ -67,4 +67,4 @@ def test_engine_agrees_in_double_precision():
 
 
 def _initial_model(prepared):
-    return np.asarray(Schedule(prepared).task.initial_model(3), float)
+    return np.asarray(Schedule(prepared).task(prepared.experiment.contestants[0]).initial_model(3), float)

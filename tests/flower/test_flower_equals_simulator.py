@@ -12,7 +12,12 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
 
+from flwr.app import Context, RecordDict
+
 import paota
+from paota.errors import UserError
+from paota.flower.client_app import Task, training_of
+from paota.runs.files import to_toml
 
 from .harness import deploy
 
@@ -33,7 +38,12 @@ CASES = {
     "local-sgd": {"name": "local-sgd"},
     "local-sgd-samples": {"name": "local-sgd", "weighting": "samples", "participants": 4, "label": "local-sgd-samples"},
     "cotaf": {"name": "cotaf", "fading": True},
-}
+    "paota-trained-otherwise": {
+        "name": "paota", "payload": "update", "label": "paota-trained-otherwise",
+        "training": {"optimiser": "momentum", "schedule": "exponential", "decay_factor": 0.8, "epochs": 1, "proximal": 0.1},
+        "server": {"optimiser": "momentum", "learning_rate": 0.5},
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("label", CASES)
@@ -84,3 +94,16 @@ def test_time_scale_changes_nothing_but_the_pace(tmp_path: Path) -> None:
     assert grid.clock.time == pytest.approx(5 * 8.0 * 0.125, abs=2.0)  # and some seconds to bring everybody home
     np.testing.assert_array_equal(quick.of("paota")[0].model, usual.of("paota")[0].model)
     np.testing.assert_allclose(quick.metrics["time_s"], usual.metrics["time_s"])
+
+
+def test_a_device_finds_its_training_by_the_label_in_the_order(tmp_path: Path) -> None:
+    algorithms = [{"name": "paota"}, {"name": "local-sgd", "training": {"optimiser": "adam", "beta1": 0.5}}]
+    (tmp_path / "experiment.toml").write_text(to_toml({**TABLE, "algorithms": algorithms}))
+    context = Context(run_id=1, node_id=0, node_config={}, state=RecordDict(), run_config={})
+    order = {"device": 0, "version": 0, "training": 0, "latency_s": 0.0, "model": {}}
+    plain = {"local_steps": 3, "batch_size": 8, "learning_rate": 0.1}
+    found = [training_of(Task(label=label, **order, **plain), context, tmp_path) for label in ("paota", "local-sgd")]
+    assert found[0].beyond_plain_sgd is None
+    assert (found[1].optimiser.beta1, found[1].local_steps) == (0.5, 3)
+    with pytest.raises(UserError, match="the device's experiment file has no algorithm 'cotaf'"):
+        training_of(Task(label="cotaf", **order, **plain), context, tmp_path)

@@ -15,12 +15,16 @@ from jax.flatten_util import ravel_pytree
 from paota import simulate
 from paota.models.mlp import Mlp
 from paota.models.softmax import Softmax
+from paota.settings import as_tree, defaults, parse
 from paota.training.kernels import build, mlp
-from paota.training.learner import GenericLearner, choose
+from paota.training.learner import GenericLearner, Orders, choose
+from paota.training.settings import Training
 
 pytestmark = pytest.mark.skipif(
     mlp.unsuitable(Mlp(), np.zeros((1, 4), np.uint8), 2) is not None, reason="no kernel can be built here"
 )
+
+PLAIN = as_tree(defaults(Training))
 
 # (shape of an image, hidden widths, classes): below, at and beyond the 16 lanes of a vector; several tiles; one layer
 # only; images of whole and of broken blocks of 4 x 4, in colour, and of rows that blocks cannot be cut from
@@ -49,9 +53,9 @@ class Case:
         self.generic = GenericLearner(model, shape, classes)
 
     def train(self, learner, **changes):
-        inputs = {"slot": self.slot, "ready": self.ready, "sample": self.sample} | changes
+        orders = Orders(self.slot, self.ready, self.sample, None, jnp.float32(0.2))._replace(**changes)
         x = jax.tree.map(jnp.asarray, learner.encode(self.x))
-        return jax.jit(learner.train)(jnp.float32(0.2), self.ring, **inputs, x=x, y=jnp.asarray(self.y))
+        return jax.jit(learner.train)(PLAIN, orders, self.ring, x, jnp.asarray(self.y))
 
     def judge(self, learner, first=0, count=50):
         x = jax.tree.map(jnp.asarray, learner.encode(self.x))
@@ -122,14 +126,9 @@ def test_one_step_by_hand():
     """Softmax regression on one pixel of 255 (x = 1): from zeros, W -= eta (p - onehot) x with p = 1/2."""
     learner = mlp.FusedMlp((1, 2))
     x = jax.tree.map(jnp.asarray, learner.encode(np.array([[255]], np.uint8)))
-    inputs = [
-        jnp.float32(0.5),
-        jnp.zeros((1, 4)),
-        jnp.zeros(1, jnp.int32),
-        jnp.ones(1, bool),
-        jnp.zeros((1, 1, 1), jnp.int32),
-    ]
-    trained = jax.jit(learner.train)(*inputs, x=x, y=jnp.array([1], jnp.int32))
+    here = jnp.zeros(1, jnp.int32)
+    orders = Orders(here, here == 0, jnp.zeros((1, 1, 1), jnp.int32), None, jnp.float32(0.5))
+    trained = jax.jit(learner.train)(PLAIN, orders, jnp.zeros((1, 4)), x, jnp.array([1], jnp.int32))
     np.testing.assert_allclose(trained.local_model, [[-0.25, 0.25, -0.25, 0.25]], rtol=1e-6)  # biases, then weights
     np.testing.assert_allclose(trained.loss, np.log(2), rtol=1e-6)
 
@@ -185,11 +184,14 @@ def test_large_logits_stay_finite():
 
 def test_who_gets_the_kernel(monkeypatch):
     bytes_, floats = np.zeros((2, 8), np.uint8), np.zeros((2, 8), np.float32)
-    assert choose(Mlp(), bytes_, 3)[1] == "fused kernel"
-    assert "float32" in choose(Mlp(), floats, 3)[1]
-    assert "too large" in choose(Mlp(hidden=(4096, 4096)), bytes_, 3)[1]
+    assert choose(Mlp(), bytes_, 3, PLAIN)[1] == "fused kernel"
+    assert "float32" in choose(Mlp(), floats, 3, PLAIN)[1]
+    assert "too large" in choose(Mlp(hidden=(4096, 4096)), bytes_, 3, PLAIN)[1]
+    for beyond in ({"optimiser": "momentum"}, {"schedule": "cosine"}, {"proximal": 0.1}, {"epochs": 1}):
+        training = parse(Training, beyond, "training")
+        assert f"no kernel for training.{next(iter(beyond))}" in choose(Mlp(), bytes_, 3, training)[1]
     monkeypatch.setenv("PAOTA_LEARNER", "generic")
-    assert choose(Mlp(), bytes_, 3)[1].startswith("generic")
+    assert choose(Mlp(), bytes_, 3, PLAIN)[1].startswith("generic")
 
 
 def test_without_a_compiler_the_generic_path_runs(monkeypatch, tmp_path):

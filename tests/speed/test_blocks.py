@@ -25,7 +25,11 @@ ALGORITHMS = [
     {"name": "local-sgd", "weighting": "samples"},
     {"name": "cotaf"},
     {"name": "cotaf", "label": "cotaf-fading", "fading": True},
-]
+    {
+        "name": "paota", "label": "otherwise", "payload": "update", "server": {"optimiser": "momentum"},
+        "training": {"epochs": 1, "optimiser": "momentum", "momentum": 0.5, "schedule": "cosine"},
+    },
+]  # fmt: skip
 EXPERIMENT = {
     "rounds": 6,
     "data": {"dataset": "synthetic", "devices": 40, "sizes": [30, 60]},

@@ -12,7 +12,8 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from torch import nn
 
-from paota.flower.client_app import Task, Trained, answer_hello, answer_order, device_data
+from paota import UserError
+from paota.flower.client_app import Task, Trained, answer_hello, answer_order, device_data, training_of
 
 APP_FOLDER = Path(__file__).parent.parent
 
@@ -30,6 +31,8 @@ def train(message: Message, context: Context) -> Message:
 
 
 def train_with_torch(task: Task, context: Context) -> Trained:
+    if (beyond := training_of(task, context, APP_FOLDER).beyond_plain_sgd) is not None:
+        raise UserError(f"this device trains with plain SGD and does not know {beyond}")
     shard = device_data(context, APP_FOLDER)
     x = torch.from_numpy(np.ascontiguousarray(shard.x).astype(np.float32)).flatten(start_dim=1)
     x = x / 255 if shard.x.dtype == np.uint8 else x

@@ -1,21 +1,32 @@
 """The compiled half of a simulation. Free functions on plain structures; nothing here knows an algorithm by name.
 
     train, prepare     the devices' half of an event
-    decide, conclude   the server's half
+    decide, conclude   the server's half, and `optimise` on top of it
     evaluate, judge    how good a model is
     run_events         the loop over events; `program` compiles it
 
 The simulator runs the loop; a deployment calls the halves, each where it belongs.
 """
 
-from .devices import Prepared, draw_batches, encode, prepare, train
+from .devices import Prepared, encode, prepare, train
 from .loop import forget_programs, is_known, judge, known_programs, program, program_key, run_events
-from .server import Decision, Judgement, Served, conclude, decide, evaluate, event_of, superpose, uplink_of
+from .server import (
+    Decision,
+    Judgement,
+    Served,
+    conclude,
+    decide,
+    evaluate,
+    event_of,
+    optimise,
+    superpose,
+    uplink_of,
+)
 from .structures import HELD_BYTES, Fleet, Log, Row, Rule, Sizes, State, Task, event_places, row_bytes, rows_of
 
 __all__ = [
     "HELD_BYTES", "Decision", "Fleet", "Judgement", "Log", "Prepared", "Row", "Rule", "Served", "Sizes", "State",
-    "Task", "conclude", "decide", "draw_batches", "encode", "evaluate", "event_of", "event_places", "forget_programs",
-    "is_known", "judge", "known_programs", "prepare", "program", "program_key", "row_bytes", "rows_of", "run_events",
+    "Task", "conclude", "decide", "encode", "evaluate", "event_of", "event_places", "forget_programs", "is_known",
+    "judge", "known_programs", "optimise", "prepare", "program", "program_key", "row_bytes", "rows_of", "run_events",
     "superpose", "train", "uplink_of",
 ]  # fmt: skip

@@ -42,6 +42,8 @@ class Blocks:
             return done, self._store(carry[1], prepared.payload, i)
 
         done = jax.tree.map(lambda a: jnp.zeros((len(self.row.ready), *a.shape[1:]), a.dtype), self._empty)
+        if not self.most_kept:  # no memory for a single block
+            return jax.lax.fori_loop(0, self.used, scalars, done)
         payload = self.shape.payload
         kept = jnp.zeros((self.most_kept * self.block, payload.shape[1]), payload.dtype)
         done, self.kept = jax.lax.fori_loop(0, keeping, both, (done, kept))

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from ..algorithms.base import Algorithm, Report, Work
 from ..faults.signals import Checked, corrupt_and_guard
-from ..rng import Purpose, draw_key
-from ..training.learner import Trained
+from ..training.batches import draw_batches
+from ..training.learner import Orders, Trained
 from ..training.settings import Training
 from . import sharding
 from .structures import Fleet, Row, Rule, Task
@@ -27,32 +27,22 @@ class Prepared(NamedTuple):
     loss: Float[Array, " n"]
 
 
-def draw_batches(
-    training: Training, seed: jax.Array, device: Int[Array, " n"], number: Int[Array, " n"], size: Int[Array, " n"]
-) -> Int[Array, "n M B"]:
-    """Positions inside the shards of devices that hold `size` samples, for their `number`-th local training."""
-    shape = (training.local_steps, training.batch_size)
-    return jax.vmap(lambda k, i, high: jax.random.randint(draw_key(seed, Purpose.BATCH, k, i), shape, 0, high))(
-        device, number, size
-    )
-
-
 def train(
     task: Task, training: Training, seed: jax.Array, fleet: Fleet, ring: Float[Array, "V d"], row: Row
 ) -> Trained:
-    """M mini-batch SGD steps of every device of the event, from the versions they started with.  # Eq. local_update"""
+    """The local training of every device of the event, from the versions they started with.  # Eq. local_update"""
 
     def local(
-        seed: jax.Array, fleet: Fleet, ring: jax.Array, rate: jax.Array,
-        slot: jax.Array, ready: jax.Array, device: jax.Array, number: jax.Array,
+        seed: jax.Array, fleet: Fleet, ring: jax.Array, training: Training,
+        version: jax.Array, ready: jax.Array, device: jax.Array, number: jax.Array,
     ) -> Trained:  # fmt: skip
-        position = draw_batches(training, seed, device, number, fleet.shard_sizes[device])
+        position, steps = draw_batches(training, seed, device, number, fleet.shard_sizes[device], task.most_samples)
         sample = fleet.shard_indices[fleet.shard_offsets[device][:, None, None] + position]
-        return task.learner.train(rate, ring, slot, ready, sample, fleet.x_train, fleet.y_train)
+        orders = Orders(version % len(ring), ready, sample, steps, jnp.asarray(training.rate(version), ring.dtype))
+        return task.learner.train(training, orders, ring, fleet.x_train, fleet.y_train)
 
-    rate = jnp.asarray(training.learning_rate, ring.dtype)
-    columns = (row.version % len(ring), row.ready, row.device, row.training)
-    return sharding.train(task.mesh, local, (seed, fleet, ring, rate), columns)
+    columns = (row.version, row.ready, row.device, row.training)
+    return sharding.train(task.mesh, local, (seed, fleet, ring, training), columns)
 
 
 def prepare(

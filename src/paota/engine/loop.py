@@ -22,7 +22,7 @@ from ..algorithms.base import Algorithm
 from . import sharding
 from .blocks import Blocks
 from .devices import Prepared, prepare, train
-from .server import Judgement, Served, conclude, decide, evaluate, event_of, superpose, uplink_of
+from .server import Judgement, Served, conclude, decide, evaluate, event_of, optimise, superpose, uplink_of
 from .structures import Fleet, Log, Row, Rule, Sizes, State, Task
 
 
@@ -51,6 +51,7 @@ def event(
     if order is not None:
         row = jax.tree.map(lambda column: column[order] if column.ndim else column, row)
     served, loss = _aggregate(task, sizes, rule, seed, fleet, state, row)
+    served, memory = optimise(rule.server, state.ring[row.round % sizes.versions], served, state.optimiser)
     judged = jax.lax.cond(
         row.evaluate,
         lambda: evaluate(task, served.model, fleet),
@@ -65,7 +66,7 @@ def event(
     if order is not None:
         back = np.argsort(order)
         log = jax.tree.map(lambda column: column[back] if column.ndim else column, log)
-    return State(state.ring.at[(row.round + 1) % sizes.versions].set(served.model), served.state), log
+    return State(state.ring.at[(row.round + 1) % sizes.versions].set(served.model), served.state, memory), log
 
 
 def _aggregate(

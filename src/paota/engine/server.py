@@ -15,6 +15,8 @@ from ..air.uplink import Uplink, invert
 from ..algorithms.base import Algorithm, Event, Heard
 from ..faults.signals import disturb
 from ..power.settings import Power
+from ..server.optimisers import NoOptimiser
+from ..server.settings import Server
 from . import sharding
 from .devices import Prepared
 from .structures import Fleet, Row, Rule, Task
@@ -121,6 +123,19 @@ def conclude(
         transmit_power_w=transmit_power_w,
         noise_std=jnp.where(anyone, step.share * noise_std, jnp.nan),
     )
+
+
+def optimise(server: Server, model: Float[Array, " d"], served: Served, memory: Any) -> tuple[Served, Any]:
+    """The event with the server's optimiser on top, and its new memory: it takes `served.model` - `model` for a gradient.
+
+    `model` is w^r, `memory` what the optimiser kept. Where nobody sends, w^(r+1) = w^r and the memory stays.
+    """
+    if isinstance(server.optimiser, NoOptimiser):
+        return served, memory
+    step, new = server.optimiser.step(served.model - model, memory)
+    anyone = (served.weight != 0).any()
+    model = jnp.where(anyone, model + step, model)
+    return served._replace(model=model), jax.tree.map(lambda a, b: jnp.where(anyone, a, b), new, memory)
 
 
 def evaluate(task: Task, model: Float[Array, " d"], fleet: Fleet) -> Judgement:

@@ -26,6 +26,7 @@ from ..faults.settings import Faults, Guards
 from ..models.base import Model
 from ..power.settings import Power
 from ..rng import Purpose, device_key
+from ..server.settings import Server
 from ..settings import as_tree
 from ..timing.timeline import Timeline
 from ..training.learner import Learner
@@ -37,7 +38,7 @@ BLOCK_BYTES = 2**24  # of devices' models in a block, where they do not all fit
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["algorithm", "training", "air", "power", "faults", "guards"],
+    data_fields=["algorithm", "training", "server", "air", "power", "faults", "guards"],
     meta_fields=[],
 )
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,7 @@ class Rule:
 
     algorithm: Algorithm
     training: Training
+    server: Server
     air: Air
     power: Power
     faults: Faults
@@ -56,7 +58,7 @@ class Rule:
         """The rule of one line of an experiment, its numbers as arrays; what only the timeline needs is left out."""
         c = contestant
         parts = {
-            "algorithm": c.algorithm, "training": c.training, "air": c.air, "power": c.power,
+            "algorithm": c.algorithm, "training": c.training, "server": c.server, "air": c.air, "power": c.power,
             "faults": c.faults.in_signals(), "guards": replace(c.guards, max_staleness=None),
         }  # fmt: skip
         rule = cls(**{name: as_tree(part) for name, part in parts.items()})  # type: ignore[arg-type]
@@ -72,6 +74,7 @@ class Task:
     num_classes: int
     learner: Learner
     train_loss: str = "objective"  # as `evaluation.train_loss`
+    most_samples: int | None = None  # that a device may hold; only `training.epochs` needs it
     mesh: Mesh | None = None  # JAX devices that share the work; None: one
 
     def initial_model(self, seed: int) -> Float[Array, " d"]:
@@ -151,12 +154,13 @@ class State(NamedTuple):
     """What one event hands to the next."""
 
     ring: Float[Array, "V d"]  # version v stands at v mod V
-    server: Any
+    server: Any  # what the algorithm keeps
+    optimiser: Any = ()  # what the server's optimiser keeps
 
     @classmethod
     def initial(cls, rule: Rule, model: Float[Array, " d"], versions: int) -> State:
         """Before the first event: every version is w^0."""
-        return cls(jnp.tile(model, (versions, 1)), rule.algorithm.init(model))
+        return cls(jnp.tile(model, (versions, 1)), rule.algorithm.init(model), rule.server.optimiser.init(model))
 
 
 class Log(NamedTuple):

@@ -55,7 +55,9 @@ class Aggregator:
         return max(n, min(max(SMALLEST_PADDING, 1 << max(0, n - 1).bit_length()), self.num_devices))
 
     def initial_state(self) -> Any:
-        return self.rule.algorithm.init(jnp.asarray(self.initial_model))
+        """What the algorithm and the server's optimiser keep, before the first round."""
+        model = jnp.asarray(self.initial_model)
+        return self.rule.algorithm.init(model), self.rule.server.optimiser.init(model)
 
     def judge(self, model: NDArray[Any]) -> tuple[float, float, float]:
         """(test accuracy, test loss, F(w)) with the data that the server holds."""
@@ -133,7 +135,10 @@ def _aggregate(
     )  # fmt: skip
     trained = Trained(inputs.local, inputs.local - inputs.start, jnp.zeros(len(inputs.ready)))
     prepared = engine.prepare(rule, key, row, trained, model, previous_model, inputs.num_samples)
-    event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, state)
+    kept, memory = state
+    event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, kept)
     uplink = engine.uplink_of(rule, key, row, prepared.ready)
     decision = engine.decide(rule.algorithm, rule.power, event, uplink)
-    return engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))
+    served = engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))
+    served, memory = engine.optimise(rule.server, model, served, memory)
+    return served._replace(state=(served.state, memory))

@@ -15,21 +15,27 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricR
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from ..experiment import Contestant, Experiment
+from ..training.settings import Training
 from .deployment import Deployment
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One local training: what the server's order says."""
+    """One local training: what the server's order says.
 
+    The last three numbers are all there is to plain SGD; `training_of` has every setting of `[training]`.
+    """
+
+    label: str  # of the algorithm that is being run
     device: int
     version: int
     training: int  # how many trainings the device had begun before this one
-    local_steps: int
-    batch_size: int
-    learning_rate: float
     latency_s: float  # real seconds that this training must take at least; 0: as fast as it goes
     model: Mapping[str, NDArray[Any]]  # the global model, parameter by parameter
+    local_steps: int
+    batch_size: int
+    learning_rate: float  # of this version
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +73,7 @@ def answer_order(message: Message, context: Context, train: Callable[[Task], Tra
 def read_task(message: Message) -> Task:
     words: Any = message.content.config_records["order"]
     return Task(
+        label=str(words["label"]),
         device=int(words["device"]),
         version=int(words["version"]),
         training=int(words["training"]),
@@ -97,26 +104,35 @@ def device_data(context: Context, folder: Path) -> Any:
     return shard_of(experiment, partition_id(context), None if own is None else str(own))
 
 
+def training_of(task: Task, context: Context, folder: Path) -> Training:
+    """All of `[training]` that the order is about, from the experiment in the app's `folder`."""
+    return _contestant(Deployment.from_run_config(context.run_config).load(folder), task.label).training
+
+
 def train_with_jax(context: Context, folder: Path) -> Callable[[Task], Trained]:
     """The simulator's local training of the experiment in the app's `folder`, on this device's data."""
 
     def train(task: Task) -> Trained:
         own = str(context.node_config.get("data", ""))
-        trainer = _trainer(
-            json.dumps(dict(context.run_config), sort_keys=True), folder, task.device, own,
-            task.local_steps, task.batch_size, task.learning_rate,
-        )  # fmt: skip
-        local, loss = trainer(trainer.layout.join(task.model), task.training)
+        run_config = json.dumps(dict(context.run_config), sort_keys=True)
+        trainer = _trainer(run_config, folder, task.label, task.device, own)
+        local, loss = trainer(trainer.layout.join(task.model), task.version, task.training)
         return Trained(model=trainer.layout.split(local), num_examples=trainer.num_samples, loss=loss)
 
     return train
 
 
 @functools.lru_cache(maxsize=64)  # Flower's simulation runtime serves many devices from one process
-def _trainer(run_config: str, folder: Path, device: int, own: str, steps: int, batch: int, rate: float) -> Any:
-    from ..training.settings import Training
+def _trainer(run_config: str, folder: Path, label: str, device: int, own: str) -> Any:
     from .training import LocalTrainer, shard_of
 
     experiment = Deployment.from_run_config(json.loads(run_config)).load(folder)
-    training = Training(local_steps=steps, batch_size=batch, learning_rate=rate)
+    training = _contestant(experiment, label).training
     return LocalTrainer(experiment, training, device, shard_of(experiment, device, own or None))
+
+
+def _contestant(experiment: Experiment, label: str) -> Contestant:
+    by_label = {contestant.label: contestant for contestant in experiment.contestants}
+    if label not in by_label:
+        raise UserError(f"the device's experiment file has no algorithm '{label}': is it the server's?")
+    return by_label[label]

@@ -8,14 +8,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import httpx
+import jax.numpy as jnp
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from ..experiment import Contestant
 from ..timing.latency import Latencies
-from ..training.settings import Training
 from .answers import Answer
 from .coordinator import Order
 from .layout import Layout
@@ -67,10 +68,11 @@ class FlowerPost:
     """`coordinator.Post` over a Grid: messages are pushed and pulled, and nothing ever blocks for an answer."""
 
     def __init__(
-        self, grid: Grid, layout: Layout, training: Training, *, devices: int, ttl_s: float,
+        self, grid: Grid, layout: Layout, contestant: Contestant, *, devices: int, ttl_s: float,
         latencies: Latencies | None, time_scale: float,
     ) -> None:  # fmt: skip
-        self._grid, self._layout, self._training, self._devices, self._ttl_s = grid, layout, training, devices, ttl_s
+        self._grid, self._layout, self._devices, self._ttl_s = grid, layout, devices, ttl_s
+        self._label, self._training = contestant.label, contestant.training
         self._latencies, self._time_scale = latencies, time_scale
         self._hellos, self._answers = Mailbox(grid, devices), Mailbox(grid, devices)
         self._asked: dict[str, int] = {}  # hello message -> node
@@ -131,12 +133,13 @@ class FlowerPost:
         if self._latencies is not None:
             latency_s = float(self._latencies(np.array([order.device]), np.array([order.training]))[0])
         return {
+            "label": self._label,
             "device": order.device,
             "version": order.version,
             "training": order.training,
             "local-steps": self._training.local_steps,
             "batch-size": self._training.batch_size,
-            "learning-rate": self._training.learning_rate,
+            "learning-rate": float(self._training.rate(jnp.asarray(order.version))),
             "latency-s": latency_s * self._time_scale,
         }
 

@@ -99,11 +99,13 @@ class _Run:
     def _coordinator(self, saved: Checkpoint | None) -> Coordinator:
         experiment, deployment = self.plan.experiment, self.deployment
         seed = experiment.seed
-        aggregator = Aggregator(self.schedule.task, self.schedule.fleet(seed), self.contestant, seed)
+        aggregator = Aggregator(
+            self.schedule.task(self.contestant), self.schedule.fleet(self.contestant, seed), self.contestant, seed
+        )
         if saved is not None and saved.model.shape != aggregator.initial_model.shape:
             raise UserError(f"'{self.checkpoints.path}' holds another model than the experiment: choose another out")
         post = FlowerPost(
-            self.grid, aggregator.layout, self.contestant.training, devices=experiment.data.devices,
+            self.grid, aggregator.layout, self.contestant, devices=experiment.data.devices,
             # The post may drop a message long after nobody waits for its answer; patience can grow with slow devices.
             ttl_s=10 * self.pace.patience_s * self.pace.time_scale + 600.0,
             latencies=self.latencies if deployment.emulate_latency else None, time_scale=deployment.time_scale,

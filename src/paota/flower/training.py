@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from ..data.dataset import Dataset
 from ..data.load import load_dataset
-from ..engine import draw_batches
 from ..experiment import Experiment
 from ..rng import Purpose, host_rng
 from ..settings import as_tree
-from ..training.learner import GenericLearner
+from ..training.batches import draw_batches
+from ..training.learner import GenericLearner, Orders
 from ..training.settings import Training
 from .layout import Layout
 
@@ -48,7 +48,7 @@ def _shard(dataset: Dataset, samples: Any) -> Shard:
 
 
 class LocalTrainer:
-    """M steps of mini-batch SGD (Eq. local_update) on one device's shard.
+    """Local training (Eq. local_update) on one device's shard, as `[training]` says.
 
     Flower starts a process for every training, so nothing is computed here outside the one compiled function. Samples
     are padded to few lengths: devices that share a process, or a compilation cache, share a compilation.
@@ -65,21 +65,26 @@ class LocalTrainer:
         self._x = np.pad(shard.x, [(0, padding)] + [(0, 0)] * (shard.x.ndim - 1))
         self._y = np.pad(shard.y, (0, padding))
 
-    def __call__(self, start: NDArray[Any], training: int) -> tuple[NDArray[np.float32], float]:
-        """(w_k, mean loss of its mini-batches) after the device's `training`-th local training (0-based)."""
+    def __call__(self, start: NDArray[Any], version: int, training: int) -> tuple[NDArray[np.float32], float]:
+        """(w_k, mean loss of its mini-batches) after the device's `training`-th local training (0-based).
+
+        `start` [d] is the global model of number `version`.
+        """
         address = np.uint32(self.seed), np.int32(self.device), np.int32(training), np.int32(self.num_samples)
-        local, loss = _train(self.learner, self.training, self._x, self._y, start, *address)
+        local, loss = _train(self.learner, self.training, self._x, self._y, start, np.int32(version), *address)
         return np.asarray(local), float(loss)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _train(
-    learner: GenericLearner, training: Training, x: Any, y: Any, start: Any, seed: Any, device: Any, number: Any,
-    num_samples: Any,
+    learner: GenericLearner, training: Training, x: Any, y: Any, start: Any, version: Any,
+    seed: Any, device: Any, number: Any, num_samples: Any,
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """The simulator's own draws and steps for one device, whose samples are all there is."""
     here = jnp.zeros(1, jnp.int32)
-    sample = draw_batches(training, jax.random.key(seed), device[None], number[None], num_samples[None])
-    rate = jnp.asarray(training.learning_rate)
-    trained = learner.train(rate, start[None], here, here == 0, sample, x, y)
+    sample, steps = draw_batches(
+        training, jax.random.key(seed), device[None], number[None], num_samples[None], most_samples=len(y)
+    )
+    orders = Orders(here, here == 0, sample, steps, jnp.asarray(training.rate(version[None]), start.dtype))
+    trained = learner.train(training, orders, start[None], x, y)
     return trained.local_model[0], trained.loss[0]

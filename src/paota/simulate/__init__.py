@@ -54,7 +54,7 @@ def execute(
 
     `observe(label, seed, version, model)` gets the initial model, then the newest one [d] after every engine call.
     """
-    from .schedule import Schedule  # JAX, only when something is computed
+    from .schedule import Schedule, learners_in_words  # JAX, only when something is computed
 
     started = datetime.now(UTC)
     schedule = Schedule(
@@ -65,22 +65,22 @@ def execute(
     recorded = min(recorded_devices(timeline) for timeline in plan.timelines.values())
     whole = recorded >= min(int(t.device.max(initial=0)) + 1 for t in plan.timelines.values())
     records = "all devices" if whole else f"devices 0 to {recorded - 1}: more would not fit"
-    info = {**environment(started), "learner": schedule.learner[1], "device_records": records}
+    info = {**environment(started), "learner": learners_in_words(plan), "device_records": records}
     return Result(experiment=plan.experiment, trajectories=trajectories, info=info)
 
 
 def identity(plan: Plan) -> dict[str, Any]:
     """What must not change between a checkpoint and its resumption, for the bits to be the same."""
-    from ..training.learner import choose
+    from .schedule import learners_in_words
 
-    versions = {name: _version(name) for name in ("paota", "jax", "jaxlib")}
-    versions["learner"] = choose(plan.experiment.model, plan.dataset.x_train, plan.dataset.num_classes)[1]
+    versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "optax")}
+    versions["learner"] = learners_in_words(plan)
     return {"format": checkpoint.FORMAT, **versions, "seeds": plan.seeds, "experiment": plan.experiment.to_dict()}
 
 
 def environment(started: datetime) -> dict[str, Any]:
     """What somebody needs to know to run it again."""
-    versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "numpy")}
+    versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "optax", "numpy")}
     return {
         **versions,
         "python": platform.python_version(),

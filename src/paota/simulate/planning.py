@@ -12,6 +12,7 @@ from ..data.shards import Shards
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
 from ..faults.timing import FaultyLatencies, apply_faults
+from ..registry import SERVER_OPTIMISERS
 from ..rng import Purpose, host_rng
 from ..timing.latency import Latencies
 from ..timing.schemes import World
@@ -45,6 +46,8 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
         raise UserError(
             "model.name 'functions' stands for a pair (init, apply) that was given in Python; name another model"
         )
+    for contestant in experiment.contestants:
+        _check_server(contestant)
     dataset = load_dataset(experiment.data.dataset, base=experiment.base)
     data = experiment.data
     shards, timelines, judged_every = {}, {}, {}
@@ -67,6 +70,16 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
             events = world.match_participants() / max(timeline.ready.mean(), 1e-9)
             judged_every[contestant.label, seed] = experiment.evaluation.every * max(1, round(events))
     return Plan(experiment, dataset, numbers, shards, timelines, judged_every)
+
+
+def _check_server(contestant: Contestant) -> None:
+    """A server optimiser accelerates a mean update; the mean of stale models points back to where they started."""
+    name = SERVER_OPTIMISERS.name_of(type(contestant.server.optimiser))
+    if name != "none" and getattr(contestant.algorithm, "payload", "model") != "update":
+        raise UserError(
+            f"server.optimiser = '{name}' needs an algorithm that sends updates, and '{contestant.label}' sends models: "
+            "choose payload = 'update', where the algorithm has it, or server.optimiser = 'none'"
+        )
 
 
 def uploads_of(plan: Plan, contestant: Contestant, seed: int) -> Any:

@@ -24,7 +24,7 @@ from ..experiment import Contestant
 from ..runs.checkpoint import Checkpoints
 from ..runs.results import Trajectory
 from ..training.caches import use_compile_cache
-from ..training.learner import choose
+from ..training.learner import Learner, choose
 from .planning import Plan
 from .progress import Progress, Silent
 from .unit import Observer, Unit
@@ -46,27 +46,31 @@ class Schedule:
         use_compile_cache()
         self.plan, self.progress, self.events_a_call = plan, progress or Silent(), events_a_call
         self.checkpoints, self.observe, self._stop = checkpoints, observe, stop
-        self._fleets: dict[int, engine.Fleet] = {}
+        self._tasks: dict[str, engine.Task] = {}  # by label
+        self._samples: dict[Learner, dict[str, Any]] = {}
+        self._fleets: dict[tuple[Learner, int], engine.Fleet] = {}
         self._shared = threading.RLock()  # for data, the clock and the watcher
         self._compiling = threading.Lock()
         self._abandoned = threading.Event()
         self._computing, self._clock_s, self._read = 0, 0.0, time.perf_counter()
 
-    @functools.cached_property
-    def learner(self) -> tuple[Any, str]:
-        """What trains and judges, and one line that says which and why."""
-        return choose(self.plan.experiment.model, self.plan.dataset.x_train, self.plan.dataset.num_classes)
+    def task(self, contestant: Contestant) -> engine.Task:
+        """What is learned, and what computes it for this algorithm; equal for algorithms that train alike."""
+        with self._shared:
+            if contestant.label not in self._tasks:
+                self._tasks[contestant.label] = self._make_task(contestant)
+            return self._tasks[contestant.label]
 
-    @functools.cached_property
-    def task(self) -> engine.Task:
-        """What is learned, for all units."""
+    def _make_task(self, contestant: Contestant) -> engine.Task:
         dataset = self.plan.dataset
+        most = max(int(shards.sizes.max()) for shards in self.plan.shards.values())
         return engine.Task(
             model=self.plan.experiment.model,
             input_shape=tuple(dataset.input_shape),
             num_classes=dataset.num_classes,
-            learner=self.learner[0],
+            learner=learner_of(self.plan, contestant)[0],
             train_loss=self.plan.experiment.evaluation.train_loss,
+            most_samples=None if contestant.training.epochs is None else 1 << (most - 1).bit_length(),  # few shapes
             mesh=mesh_of_all(),
         )
 
@@ -74,7 +78,8 @@ class Schedule:
         """For the largest event and the greatest staleness over all seeds, so that a program is compiled once."""
         timelines = [self.plan.timelines[contestant.label, seed] for seed in self.plan.seeds]
         most = max(int(t.ready.max(initial=0)) for t in timelines)
-        places, block = engine.event_places(most, self.task.num_parameters, self.task.mesh)
+        task = self.task(contestant)
+        places, block = engine.event_places(most, task.num_parameters, task.mesh)
         if block is not None and contestant.algorithm.needs_payloads:
             raise UserError(
                 f"'{contestant.label}' needs the models of all {most:,} devices of an event at once, which do not fit "
@@ -87,38 +92,41 @@ class Schedule:
             block=block,
         )
 
-    def fleet(self, seed: int) -> engine.Fleet:
-        """The data of one seed on the JAX device. Shards of all seeds are padded alike, to compile once."""
+    def fleet(self, contestant: Contestant, seed: int) -> engine.Fleet:
+        """The data of one seed on the JAX device, as the algorithm's learner wants them; samples serve all seeds.
+
+        Shards of all seeds are padded alike, to compile once.
+        """
+        learner = self.task(contestant).learner
         with self._shared:
-            if seed not in self._fleets:
+            if learner not in self._samples:
+                self._samples[learner] = engine.Fleet.samples(self.plan.dataset, learner)
+            if (learner, seed) not in self._fleets:
                 if len(self._fleets) >= self.side_by_side:  # memory does not grow with the number of seeds
                     del self._fleets[next(iter(self._fleets))]
                 entries = max(len(s.indices) for s in self.plan.shards.values())
-                self._fleets[seed] = engine.Fleet.of(self._samples, self.plan.shards[seed], entries=entries)
-            return self._fleets[seed]
-
-    @functools.cached_property
-    def _samples(self) -> dict[str, Any]:
-        return engine.Fleet.samples(self.plan.dataset, self.task.learner)
+                made = engine.Fleet.of(self._samples[learner], self.plan.shards[seed], entries=entries)
+                self._fleets[learner, seed] = made
+            return self._fleets[learner, seed]
 
     def compile_ahead(self) -> None:
         """Compile the programs of all algorithms side by side, which a machine with several cores does sooner."""
         contestants, seed = self.plan.experiment.contestants, self.plan.seeds[0]
         if len(contestants) == 1 or jax.device_count() > 1 or (self.checkpoints and self.checkpoints.load(0)):
             return  # nothing to gain, or processes that must all do the same, or a resumed run that may need few of them
-        fleet, model = self.fleet(seed), jax.eval_shape(lambda: self.task.initial_model(seed))
         compiling: dict[Any, tuple[str, Future[tuple[Any, float]]]] = {}
         with ThreadPoolExecutor(cores()) as pool:
             for contestant in contestants:
-                rule, sizes = engine.Rule.of(contestant), self.sizes(contestant)
+                task, rule, sizes = self.task(contestant), engine.Rule.of(contestant), self.sizes(contestant)
+                fleet, model = self.fleet(contestant, seed), jax.eval_shape(task.initial_model, seed)
                 state = jax.eval_shape(lambda m, r=rule, s=sizes: engine.State.initial(r, m, s.versions), model)
                 timeline = self.plan.timelines[contestant.label, seed]
                 rows, count = engine.rows_of(timeline, 0, sizes, np.zeros(len(timeline), bool))
                 arguments = (rule, jax.random.key(seed), fleet, state, rows, np.int32(count))
-                key = engine.program_key(self.task, sizes, arguments)
+                key = engine.program_key(task, sizes, arguments)
                 if key not in compiling:
                     self.progress.compiling(contestant.label)
-                    future = pool.submit(_in_same_precision(engine.program), self.task, sizes, arguments)
+                    future = pool.submit(_in_same_precision(engine.program), task, sizes, arguments)
                     compiling[key] = contestant.label, future
         for label, future in compiling.values():
             self.progress.compiled(label, future.result()[1])
@@ -174,7 +182,8 @@ class Schedule:
         sizes = [self.sizes(contestant) for contestant in self.plan.experiment.contestants]
         if any(size.block for size in sizes):
             return 1
-        most_bytes = max(engine.row_bytes(self.task.num_parameters) * size.places for size in sizes)
+        num_parameters = self.task(self.plan.experiment.contestants[0]).num_parameters
+        most_bytes = max(engine.row_bytes(num_parameters) * size.places for size in sizes)
         return max(1, min(units, cores(), engine.HELD_BYTES // most_bytes))
 
     def advanced(self, unit: Unit, accuracy: float, model: Any) -> None:
@@ -197,6 +206,18 @@ class Schedule:
             self._clock_s += (now - self._read) / max(self._computing, 1)
             self._read, self._computing = now, self._computing + change
             return self._clock_s
+
+
+def learner_of(plan: Plan, contestant: Contestant) -> tuple[Learner, str]:
+    """What trains and judges for one algorithm, and one line that says which and why."""
+    return choose(plan.experiment.model, plan.dataset.x_train, plan.dataset.num_classes, contestant.training)
+
+
+def learners_in_words(plan: Plan) -> str:
+    """The lines of all algorithms: one for all, if they agree."""
+    lines = {contestant.label: learner_of(plan, contestant)[1] for contestant in plan.experiment.contestants}
+    together = dict.fromkeys(lines.values())
+    return next(iter(together)) if len(together) == 1 else "; ".join(f"{who}: {line}" for who, line in lines.items())
 
 
 def cores() -> int:

@@ -40,7 +40,8 @@ class Unit:
     def run(self) -> Trajectory:
         """Until the end, a divergence, or a wish to stop (`Interrupted`)."""
         schedule = self.schedule
-        task, sizes, fleet = schedule.task, schedule.sizes(self.contestant), schedule.fleet(self.seed)
+        task, sizes = schedule.task(self.contestant), schedule.sizes(self.contestant)
+        fleet = schedule.fleet(self.contestant, self.seed)
         model = task.initial_model(self.seed)
         initial = [float(value) for value in engine.judge(task, model, fleet)]
         state = self._begin(engine.State.initial(self.rule, model, sizes.versions))

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..air.uplink import noise_power_w
-from ..experiment import Experiment
+from ..errors import UserError
+from ..experiment import Contestant, Experiment
 from ..runs.files import Columns
+from ..server.optimisers import NoOptimiser
 from . import theorem
 from .estimate import Path, constants_of, walk
 from .independence import check_weights, weight_peak, weights_depend_on_updates
 from .landscape import Landscape
 from .optimum import Optimum, minimise
-from .recording import Record, record
+from .recording import Record, chosen_of, record
 from .regret import Regret, comparator_of, is_convex, regret_of
 from .theorem import ALL_FORMS, Constants, Form, System, Terms
 
@@ -113,11 +115,24 @@ def analyse(
     `label` names the algorithm (default: the first one); `probes`: models that get the costly looks; `epochs` and
     `polish`: of the search for F*. A rule whose weights do not sum to 1 is refused.
     """
+    refuse_beyond_theorem(chosen_of(experiment, label))
     kept = record(experiment, label=label)
     check_weights(kept)
     landscape = Landscape(kept.plan.dataset, kept.plan.shards[kept.seed], experiment.model)
     optimum = minimise(landscape, seed=kept.seed, epochs=epochs, polish=polish)
     return confront(kept, landscape, walk(landscape, kept.models.astype(np.float64)), optimum, probes=probes)
+
+
+def refuse_beyond_theorem(contestant: Contestant) -> None:
+    """Theorem 1 is about plain local SGD with one learning rate and M steps for all; anything else is a `UserError`."""
+    beyond = contestant.training.beyond_plain_sgd
+    if beyond is None and not isinstance(contestant.server.optimiser, NoOptimiser):
+        beyond = "server.optimiser"
+    if beyond is not None:
+        raise UserError(
+            f"Theorem 1 is about plain SGD with a constant learning rate and the same number of steps on every device: "
+            f"it says nothing about '{contestant.label}' with {beyond}"
+        )
 
 
 def confront(kept: Record, landscape: Landscape, path: Path, optimum: Optimum, *, probes: int = 3) -> Analysis:

@@ -30,12 +30,17 @@ class Record:
         return int(np.max(self.trajectory.devices["staleness"], initial=0))
 
 
-def record(experiment: Experiment, *, label: str | None = None) -> Record:
-    """Run one algorithm of an experiment (its first one, unless `label` names another) and keep every model."""
+def chosen_of(experiment: Experiment, label: str | None) -> Contestant:
+    """The algorithm that `label` names; the first one without it."""
     labels = [c.label for c in experiment.contestants]
     if label is not None and label not in labels:
         raise unknown_name("algorithm label", label, labels)
-    chosen = experiment.contestants[labels.index(label) if label is not None else 0]
+    return experiment.contestants[labels.index(label) if label is not None else 0]
+
+
+def record(experiment: Experiment, *, label: str | None = None) -> Record:
+    """Run one algorithm of an experiment (its first one, unless `label` names another) and keep every model."""
+    chosen = chosen_of(experiment, label)
     plan = simulate.plan(replace(experiment, contestants=(chosen,)), seeds=1)
     models: list[NDArray[Any]] = []
     trajectory = simulate.execute(

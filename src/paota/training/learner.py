@@ -14,14 +14,27 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
 from ..errors import unknown_name
 from ..models.base import Model, cross_entropy
+from .optimisers import transformation_of
+from .settings import Training
 
 EVALUATION_BLOCK = 10_000  # samples judged at once; bounds the memory of a forward pass
 DEVICES_AT_ONCE = {"cpu": 16}  # trained side by side; more would leave the processor's cache
 DEVICES_AT_ONCE_ELSEWHERE = 512
+
+
+class Orders(NamedTuple):
+    """What the devices of an event shall do. Axes: n devices, M steps at most, B samples a step."""
+
+    slot: Int[Array, " n"]  # where in the ring of global models each starts
+    ready: Bool[Array, " n"]
+    sample: Int[Array, "n M B"]
+    steps: Int[Array, " n"] | None  # that each makes; None: all M
+    rate: Float[Array, ...]  # learning rate: one for all, or [n]
 
 
 class Trained(NamedTuple):
@@ -42,17 +55,8 @@ class Learner(Protocol):
         """Samples [N, *input_shape] in the form that `train` and `judge` want them, a pytree of arrays."""
         ...
 
-    def train(
-        self,
-        learning_rate: jax.Array,
-        ring: jax.Array,
-        slot: jax.Array,
-        ready: jax.Array,
-        sample: jax.Array,
-        x: Any,
-        y: jax.Array,
-    ) -> Trained:
-        """M steps of mini-batch SGD from `ring[slot[k]]` on the samples `sample` [n, M, B].  # Eq. local_update
+    def train(self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: Any, y: jax.Array) -> Trained:
+        """Local training of every device from its place in `ring`, as `training` says.  # Eq. local_update
 
         A device that is not ready costs nothing, or little; what is said of it is finite and means nothing.
         """
@@ -81,21 +85,16 @@ class GenericLearner:
         return x
 
     def train(
-        self,
-        learning_rate: jax.Array,
-        ring: jax.Array,
-        slot: jax.Array,
-        ready: jax.Array,
-        sample: jax.Array,
-        x: jax.Array,
-        y: jax.Array,
+        self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: jax.Array, y: jax.Array
     ) -> Trained:
-        n = len(slot)
+        n = len(orders.slot)
         block = min(n, self.devices_at_once())
 
         def train_block(first: Any) -> Trained:
-            start = ring[jax.lax.dynamic_slice_in_dim(slot, first, block)]
-            return self._side_by_side(learning_rate, start, jax.lax.dynamic_slice_in_dim(sample, first, block), x, y)
+            def part(column: jax.Array) -> jax.Array:
+                return jax.lax.dynamic_slice_in_dim(column, first, block) if jnp.ndim(column) else column
+
+            return self._side_by_side(training, jax.tree.map(part, orders), ring, x, y)
 
         if block == n:
             return train_block(0)
@@ -106,7 +105,7 @@ class GenericLearner:
             return jax.tree.map(lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, first, axis=0), done, new)
 
         nothing = jax.tree.map(lambda a: jnp.zeros((n, *a.shape[1:]), a.dtype), jax.eval_shape(lambda: train_block(0)))
-        last = jnp.max(jnp.where(ready, jnp.arange(n) + 1, 0))
+        last = jnp.max(jnp.where(orders.ready, jnp.arange(n) + 1, 0))
         return jax.lax.fori_loop(0, (last + block - 1) // block, one_more, nothing)
 
     def judge(
@@ -140,19 +139,52 @@ class GenericLearner:
         return "conv_general_dilated" in str(jax.make_jaxpr(self.model.apply)(params, x))
 
     def _side_by_side(
-        self, learning_rate: jax.Array, start: jax.Array, sample: jax.Array, x: jax.Array, y: jax.Array
+        self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: jax.Array, y: jax.Array
     ) -> Trained:
+        transformation = transformation_of(training)
+        # Where devices make different numbers of steps, a block is done with its busiest one.
+        most = None if orders.steps is None else jnp.max(jnp.where(orders.ready, orders.steps, 0))
+
         def loss(params: Any, indices: jax.Array) -> jax.Array:
             logits = self.model.apply(params, as_float(x[indices]))  # bytes are gathered, and scaled only then
             return cross_entropy(logits, y[indices]).mean()
 
-        def step(params: Any, indices: jax.Array) -> tuple[Any, jax.Array]:
-            value, gradient = jax.vmap(jax.value_and_grad(loss))(params, indices)
-            return jax.tree.map(lambda w, g: w - learning_rate * g, params, gradient), value
+        def one_device(slot: jax.Array, sample: jax.Array, steps: Any, rate: jax.Array) -> Trained:
+            start = ring[slot]
+            origin = self.unravel(start)
 
-        params, losses = jax.lax.scan(step, jax.vmap(self.unravel)(start), sample.swapaxes(0, 1))
-        local = jax.vmap(lambda p: ravel_pytree(p)[0])(params)
-        return Trained(local, local - start, losses.mean(axis=0))
+            def step(carry: tuple[Any, Any], indices: jax.Array) -> tuple[tuple[Any, Any], jax.Array]:
+                params, memory = carry
+                value, gradient = jax.value_and_grad(loss)(params, indices)
+                if (mu := training.proximal) is not None:
+                    gradient = jax.tree.map(lambda g, w, w0: g + mu * (w - w0), gradient, params, origin)
+                direction, memory = transformation.update(gradient, memory, params)
+                return (jax.tree.map(lambda w, u: w - rate * u, params, direction), memory), value
+
+            begin = origin, transformation.init(origin)
+            if most is None:
+                (params, _), losses = jax.lax.scan(step, begin, sample)
+                mean = losses.mean()
+            else:
+                (params, _), mean = _some_steps(step, begin, sample, steps, most)
+            local = ravel_pytree(params)[0]
+            return Trained(local, local - start, mean)
+
+        axes = (0, 0, None if orders.steps is None else 0, 0 if jnp.ndim(orders.rate) else None)
+        return jax.vmap(one_device, in_axes=axes)(orders.slot, orders.sample, orders.steps, orders.rate)
+
+
+def _some_steps(step: Any, begin: Any, sample: jax.Array, steps: jax.Array, most: jax.Array) -> tuple[Any, jax.Array]:
+    """`step` over the first `steps` rows of `sample`, and the mean loss; `most` >= `steps` bounds the loop."""
+
+    def masked(i: jax.Array, carry: tuple[Any, jax.Array]) -> tuple[Any, jax.Array]:
+        old, total = carry
+        new, value = step(old, sample[i])
+        mine = i < steps
+        return jax.tree.map(lambda a, b: jnp.where(mine, a, b), new, old), total + jnp.where(mine, value, 0.0)
+
+    end, total = jax.lax.fori_loop(0, most, masked, (begin, jnp.zeros(())))
+    return end, total / steps
 
 
 @functools.lru_cache(maxsize=64)
@@ -167,8 +199,8 @@ def as_float(x: jax.Array) -> jax.Array:
     return x.astype(float) / 255 if x.dtype == jnp.uint8 else x.astype(float)
 
 
-def choose(model: Model, x: NDArray[Any], num_classes: int) -> tuple[Learner, str]:
-    """The learner for this model and data, and one line that says which and why.
+def choose(model: Model, x: NDArray[Any], num_classes: int, training: Training) -> tuple[Learner, str]:
+    """The learner for this model, data and way of training, and one line that says which and why.
 
     The environment variable `PAOTA_LEARNER` = "generic" keeps kernels out.
     """
@@ -178,6 +210,8 @@ def choose(model: Model, x: NDArray[Any], num_classes: int) -> tuple[Learner, st
     generic = GenericLearner(model, tuple(x.shape[1:]), num_classes)
     if wanted == "generic":
         return generic, "generic (as PAOTA_LEARNER says)"
+    if (beyond := training.beyond_plain_sgd) is not None:
+        return generic, f"generic (no kernel for {beyond})"
     from .kernels import mlp
 
     if (why := mlp.unsuitable(model, x, num_classes)) is not None:

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from ...models.base import Model
 from ...models.mlp import Mlp
 from ...models.softmax import Softmax
-from ..learner import Trained
+from ..learner import Orders, Trained
+from ..settings import Training
 from . import build
 
 BLOCK = 16  # bytes; a vector of floats
@@ -54,20 +56,17 @@ class FusedMlp:
         return block_rows(x)
 
     def train(
-        self,
-        learning_rate: jax.Array,
-        ring: jax.Array,
-        slot: jax.Array,
-        ready: jax.Array,
-        sample: jax.Array,
-        x: BlockRows,
-        y: jax.Array,
+        self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: BlockRows, y: jax.Array
     ) -> Trained:
+        """Plain SGD with one rate and M steps for all, which is what `choose` gives the kernel."""
         register()
+        slot, ready, sample, steps, rate = orders
+        if steps is not None or jnp.ndim(rate):
+            raise ValueError("the kernel makes the same steps with the same rate for all devices")
         matrix = jax.ShapeDtypeStruct((len(slot), ring.shape[1]), jnp.float32)
         results = (matrix, matrix, jax.ShapeDtypeStruct((len(slot),), jnp.float32))
         call = jax.ffi.ffi_call("paota_mlp_train", results)
-        return Trained(*call(ring, slot, ready, sample, learning_rate, *x, y, widths=np.array(self.widths, np.int32)))
+        return Trained(*call(ring, slot, ready, sample, rate, *x, y, widths=np.array(self.widths, np.int32)))
 
     def judge(
         self, model: jax.Array, x: BlockRows, y: jax.Array, weight: jax.Array, first: Any, count: int

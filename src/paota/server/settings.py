@@ -1,0 +1,16 @@
+"""The settings of `[server]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..registry import SERVER_OPTIMISERS
+from ..settings import choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """Does the server go where the rule says, or does an optimiser of its own take that as a gradient?"""
+
+    optimiser: Any = choice(SERVER_OPTIMISERS, "none")
