@@ -79,7 +79,13 @@ MODELS = Registry(
     mlp="paota.models.mlp:Mlp",
     softmax="paota.models.softmax:Softmax",
     cnn="paota.models.cnn:Cnn",
+    # What a run folder says of a model that was given in Python.
     functions="paota.models.base:FunctionModel",
+    builder="paota.models.own:BuiltModel",
+    equinox="paota.models.adapters.equinox_module:EquinoxModel",
+    flax="paota.models.adapters.flax_modules:LinenModel",
+    flax_nnx="paota.models.adapters.flax_modules:NnxModel",
+    torch="paota.models.adapters.torch_module:TorchModel",
 )
 LATENCIES = Registry(
     "latency",

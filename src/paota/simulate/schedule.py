@@ -65,7 +65,7 @@ class Schedule:
         dataset = self.plan.dataset
         most = max(int(shards.sizes.max()) for shards in self.plan.shards.values())
         return engine.Task(
-            model=self.plan.experiment.model,
+            model=self.plan.model,
             input_shape=tuple(dataset.input_shape),
             num_classes=dataset.num_classes,
             learner=learner_of(self.plan, contestant)[0],
@@ -210,7 +210,7 @@ class Schedule:
 
 def learner_of(plan: Plan, contestant: Contestant) -> tuple[Learner, str]:
     """What trains and judges for one algorithm, and one line that says which and why."""
-    return choose(plan.experiment.model, plan.dataset.x_train, plan.dataset.num_classes, contestant.training)
+    return choose(plan.model, plan.dataset.x_train, plan.dataset.num_classes, contestant.training)
 
 
 def learners_in_words(plan: Plan) -> str:

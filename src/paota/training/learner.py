@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
 from ..errors import unknown_name
-from ..models.base import Model, cross_entropy
+from ..models.base import Model, loss_of, score_of
 from .optimisers import transformation_of
 from .settings import Training
 
@@ -65,7 +65,10 @@ class Learner(Protocol):
     def judge(
         self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int
     ) -> tuple[jax.Array, jax.Array]:
-        """Weighted sums of (correct answers, cross-entropy) over the samples `first`, ..., `first` + `count` - 1."""
+        """Weighted sums of (correct answers, cross-entropy) over the samples `first`, ..., `first` + `count` - 1.
+
+        Or of the model's own score and loss.
+        """
         ...
 
 
@@ -120,8 +123,8 @@ class GenericLearner:
             images, labels, share = (jax.lax.dynamic_slice_in_dim(a, begin, size) for a in (x, y, weight))
             share = jnp.where(begin + jnp.arange(size) >= wanted, share, 0.0)
             logits = self.model.apply(params, as_float(images))
-            right += share @ (jnp.argmax(logits, axis=-1) == labels).astype(logits.dtype)
-            loss += share @ cross_entropy(logits, labels)
+            right += share @ score_of(self.model)(logits, labels).astype(share.dtype)
+            loss += share @ loss_of(self.model)(logits, labels)
         return right, loss
 
     def devices_at_once(self) -> int:
@@ -147,7 +150,7 @@ class GenericLearner:
 
         def loss(params: Any, indices: jax.Array) -> jax.Array:
             logits = self.model.apply(params, as_float(x[indices]))  # bytes are gathered, and scaled only then
-            return cross_entropy(logits, y[indices]).mean()
+            return loss_of(self.model)(logits, y[indices]).mean()
 
         def one_device(slot: jax.Array, sample: jax.Array, steps: Any, rate: jax.Array) -> Trained:
             start = ring[slot]
@@ -204,6 +207,9 @@ def choose(model: Model, x: NDArray[Any], num_classes: int, training: Training) 
 
     The environment variable `PAOTA_LEARNER` = "generic" keeps kernels out.
     """
+    if hasattr(model, "learner"):  # computed outside JAX
+        learner: Learner = model.learner(training)
+        return learner, learner.name
     wanted = os.environ.get("PAOTA_LEARNER", "auto")
     if wanted not in ("auto", "generic"):
         raise unknown_name("value of the environment variable PAOTA_LEARNER", wanted, ("auto", "generic"))
