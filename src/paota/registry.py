@@ -130,7 +130,7 @@ SCHEDULES = Registry(
     constant="paota.training.schedules:Constant",
     cosine="paota.training.schedules:Cosine",
     exponential="paota.training.schedules:Exponential",
-    step="paota.training.schedules:Step",
+    step="paota.training.schedules:StepDecay",
 )
 SERVER_OPTIMISERS = Registry(
     "server_optimiser",
