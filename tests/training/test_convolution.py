@@ -40,6 +40,7 @@ POOLS = [  # shape, window, strides, padding
     ((2, 5, 3, 7, 9), (1, 1, 1, 2, 3), (1, 1, 1, 2, 3), "VALID"),
     ((2, 7, 7, 4), (1, 3, 3, 1), (1, 2, 2, 1), "SAME"),
     ((4, 9), (2, 3), (2, 3), "VALID"),
+    ((2, 12, 12), (1, 6, 6), (1, 6, 6), "VALID"),
 ]
 
 needs_kernel = pytest.mark.skipif(not kernel.available(), reason="no kernel can be built here")

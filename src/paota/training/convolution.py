@@ -27,20 +27,22 @@ from jax.interpreters import mlir
 from .kernels import convolution as kernel
 
 CANONICAL = ("NHWC", "HWIO", "NHWC")
+LARGEST_WINDOW = 16  # places; larger ones stay one operation of XLA's
 FEWEST_OUTPUTS = 4  # of a group: below, as in a depthwise convolution, taking groups apart costs more than it gains
 
 
 @functools.cache
 def install() -> None:
-    """From now on, and until this process ends, JAX lowers convolutions and the gradient of max-pooling our way on CPUs.
+    """From now on, and until this process ends, JAX lowers convolutions and max-pooling our way on CPUs.
 
     Programs that have been compiled before stay as they are.
     """
     for primitive, rule in (
         (lax.conv_general_dilated_p, _convolution_rule),
+        (lax.reduce_window_max_p, _pooling_rule),
         (lax.select_and_scatter_add_p, _pooling_gradient_rule),
     ):
-        before = mlir._platform_specific_lowerings["cpu"][primitive].rule
+        before = (mlir._platform_specific_lowerings["cpu"].get(primitive) or mlir._lowerings[primitive]).rule
         mlir.register_lowering(primitive, functools.partial(rule, before), platform="cpu")
 
 
@@ -163,27 +165,51 @@ def _place(x: jax.Array, where: tuple[int, ...]) -> jax.Array:
     return jnp.moveaxis(x, range(x.ndim), where)
 
 
+def _pooling_rule(before: Callable[..., Any], context: Any, x: Any, **parameters: Any) -> Any:
+    """The lowering of max-pooling on CPUs: a few maxima, which XLA computes together with what comes before."""
+    dilated = any(n != 1 for n in (*parameters["base_dilation"], *parameters["window_dilation"]))
+    if dilated or not _side_by_side(context, parameters):
+        return before(context, x, **parameters)
+    compute = functools.partial(_pooling, parameters["window_dimensions"], context.avals_out[0].shape)
+    return mlir.lower_fun(compute, multiple_results=False)(context, x)
+
+
 def _pooling_gradient_rule(before: Callable[..., Any], context: Any, dy: Any, x: Any, **parameters: Any) -> Any:
     """The lowering of max-pooling's gradient on CPUs; XLA's walks through the windows one number at a time."""
-    window, strides, padding = (parameters[name] for name in ("window_dimensions", "window_strides", "padding"))
-    side_by_side = window == strides and all(pair == (0, 0) for pair in padding)
-    static = all(isinstance(n, int) for array in context.avals_in for n in array.shape)
-    if parameters["select_prim"] is not lax.ge_p or not side_by_side or not static:
+    if parameters["select_prim"] is not lax.ge_p or not _side_by_side(context, parameters):
         return before(context, dy, x, **parameters)
-    return mlir.lower_fun(functools.partial(_pooling_gradient, window), multiple_results=False)(context, dy, x)
+    compute = functools.partial(_pooling_gradient, parameters["window_dimensions"])
+    return mlir.lower_fun(compute, multiple_results=False)(context, dy, x)
+
+
+def _side_by_side(context: Any, parameters: dict[str, Any]) -> bool:
+    """Windows that neither overlap nor leave the array, few places in each."""
+    window, strides, padding = (parameters[name] for name in ("window_dimensions", "window_strides", "padding"))
+    static = all(isinstance(n, int) for array in context.avals_in for n in array.shape)
+    return static and window == strides and math.prod(window) <= LARGEST_WINDOW and not any(map(any, padding))
+
+
+def _windows(window: tuple[int, ...], x: jax.Array, outputs: tuple[int, ...]) -> list[jax.Array]:
+    """For each place in a window the numbers [*outputs] that all windows of `x` have there."""
+    inside = x[tuple(slice(n * size) for n, size in zip(outputs, window, strict=True))]
+    # Every axis becomes two: which window, and the place in it.
+    split = inside.reshape([n for pair in zip(outputs, window, strict=True) for n in pair])
+    return [split[tuple(i for p in place for i in (slice(None), p))] for place in np.ndindex(*window)]
+
+
+def _pooling(window: tuple[int, ...], outputs: tuple[int, ...], x: jax.Array) -> jax.Array:
+    return functools.reduce(jnp.maximum, _windows(window, x, outputs))
 
 
 def _pooling_gradient(window: tuple[int, ...], dy: jax.Array, x: jax.Array) -> jax.Array:
-    """dy goes to the first of the largest numbers in each window of `x`; the windows lie side by side."""
-    inside = x[tuple(slice(n * size) for n, size in zip(dy.shape, window, strict=True))]
-    # Every axis becomes two: which window, and the place in it.
-    windows = inside.reshape([n for pair in zip(dy.shape, window, strict=True) for n in pair])
-    candidates = [windows[tuple(i for p in place for i in (slice(None), p))] for place in np.ndindex(*window)]
-    best, winner = candidates[0], jnp.zeros(dy.shape, jnp.int32)
-    for number, candidate in enumerate(candidates[1:], start=1):
+    """dy goes to the first of the largest numbers in each window of `x`."""
+    best, *others = _windows(window, x, dy.shape)
+    winner = jnp.zeros(dy.shape, jnp.int32)
+    for number, candidate in enumerate(others, start=1):
         stays = best >= candidate
         best, winner = jnp.where(stays, best, candidate), jnp.where(stays, winner, number)
-    places = tuple(range(1, windows.ndim, 2))
-    here = np.arange(len(candidates), dtype=np.int32).reshape([n for size in window for n in (1, size)])
-    dx = jnp.where(jnp.expand_dims(winner, places) == here, jnp.expand_dims(dy, places), 0).reshape(inside.shape)
+    places = tuple(range(1, 2 * dy.ndim, 2))
+    here = np.arange(math.prod(window), dtype=np.int32).reshape([n for size in window for n in (1, size)])
+    dx = jnp.where(jnp.expand_dims(winner, places) == here, jnp.expand_dims(dy, places), 0)
+    dx = dx.reshape([n * size for n, size in zip(dy.shape, window, strict=True)])
     return jnp.pad(dx, [(0, n - m) for n, m in zip(x.shape, dx.shape, strict=True)])
