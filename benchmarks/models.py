@@ -85,10 +85,9 @@ def started(name: str, python: Path, script: str, *arguments: str) -> Contestant
     return contestant
 
 
-def contestants(model: str, folder: Path, with_vmap: bool) -> list[Contestant]:
+def contestants(model: str, folder: Path, only: str) -> list[Contestant]:
     torch, here = python_of(folder / "torch"), Path(sys.executable)
-    variants = LOOPS[2:] if model == "mlp" else LOOPS
-    variants = variants + (SIDE_BY_SIDE if with_vmap else [])
+    variants = [v for v in (LOOPS[2:] if model == "mlp" else LOOPS) + SIDE_BY_SIDE if only in " ".join(v)]
     found = [started("ours", here, "models_ours.py", model, "ours")]
     if model == "mlp":
         found.append(started("JAX vmap", here, "models_ours.py", model, "vmap"))
@@ -107,8 +106,8 @@ def contestants(model: str, folder: Path, with_vmap: bool) -> list[Contestant]:
     return [contestant for contestant in (*found, *rivals) if contestant is not None]
 
 
-def measured(model: str, folder: Path, repetitions: int, with_vmap: bool) -> list[dict[str, Any]]:
-    crew = contestants(model, folder, with_vmap)
+def measured(model: str, folder: Path, repetitions: int, only: str) -> list[dict[str, Any]]:
+    crew = contestants(model, folder, only)
     for _ in range(repetitions):
         for contestant in crew:
             contestant.run(1)
@@ -134,7 +133,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", choices=[[], *MODELS])
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, help="of the peers' environments")
-    parser.add_argument("--no-vmap", action="store_true", help="leave the compiled vmap out: it compiles for minutes")
+    parser.add_argument("--only", default="", help="variants of PyTorch with this in their names, such as 'loop'")
     parser.add_argument("--json", type=Path, help="write the rows there, too")
     args = parser.parse_args()
     rows = []
@@ -142,7 +141,7 @@ def main() -> None:
         "| model | who | ms, least | processor ms, least | wall / ours | processor / ours |\n|---|---|--:|--:|--:|--:|"
     )
     for model in args.models or MODELS:
-        for row in measured(model, args.folder, args.repetitions, not args.no_vmap):
+        for row in measured(model, args.folder, args.repetitions, args.only):
             rows.append(row)
             print(
                 f"| {row['model']} | {row['who']} | {row['wall_ms']:.0f} | {row['processor_ms']:.0f} "
