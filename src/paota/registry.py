@@ -79,6 +79,9 @@ MODELS = Registry(
     mlp="paota.models.mlp:Mlp",
     softmax="paota.models.softmax:Softmax",
     cnn="paota.models.cnn:Cnn",
+    fedavg_cnn="paota.models.fedavg_cnn:FedAvgCnn",
+    lenet5="paota.models.lenet5:LeNet5",
+    resnet="paota.models.resnet:ResNet",
     functions="paota.models.base:FunctionModel",
 )
 LATENCIES = Registry(
