@@ -23,6 +23,7 @@ from .optimisers import transformation_of
 from .settings import Training
 
 EVALUATION_BLOCK = 10_000  # samples judged at once; bounds the memory of a forward pass
+CONVOLVED_BLOCK = 100  # the same for convolutions on CPUs, whose images should stay in the cache
 DEVICES_AT_ONCE = {"cpu": 16}  # trained side by side; more would leave the processor's cache
 DEVICES_AT_ONCE_ELSEWHERE = 512
 
@@ -112,31 +113,38 @@ class GenericLearner:
         self, model: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array, first: Any, count: int
     ) -> tuple[jax.Array, jax.Array]:
         params = self.unravel(model)
-        right, loss = jnp.zeros(()), jnp.zeros(())
-        for offset in range(0, count, EVALUATION_BLOCK):
-            size = min(EVALUATION_BLOCK, count - offset)
-            wanted = first + offset
+        block = min(count, CONVOLVED_BLOCK if self._convolves_on_cpu() else EVALUATION_BLOCK)
+
+        def one_more(i: Any, sums: tuple[jax.Array, jax.Array], size: int = block) -> tuple[jax.Array, jax.Array]:
+            wanted = first + i * block
             begin = jnp.clip(wanted, 0, len(y) - size)  # a range may end beyond the last sample
             images, labels, share = (jax.lax.dynamic_slice_in_dim(a, begin, size) for a in (x, y, weight))
             share = jnp.where(begin + jnp.arange(size) >= wanted, share, 0.0)
             logits = self.model.apply(params, as_float(images))
-            right += share @ (jnp.argmax(logits, axis=-1) == labels).astype(logits.dtype)
-            loss += share @ cross_entropy(logits, labels)
-        return right, loss
+            right = share @ (jnp.argmax(logits, axis=-1) == labels).astype(logits.dtype)
+            return sums[0] + right, sums[1] + share @ cross_entropy(logits, labels)
+
+        blocks, rest = divmod(count, block)
+        sums = jax.lax.fori_loop(0, blocks, one_more, (jnp.zeros(()), jnp.zeros(())))
+        return one_more(blocks, sums, rest) if rest else sums
 
     def devices_at_once(self) -> int:
-        backend = jax.default_backend()
-        if backend == "cpu" and self._convolves():
+        """How many devices are trained side by side."""
+        if self._convolves_on_cpu():
             return 1  # convolutions with a kernel of their own for each device are slow side by side on CPUs
-        return DEVICES_AT_ONCE.get(backend, DEVICES_AT_ONCE_ELSEWHERE)
+        return DEVICES_AT_ONCE.get(jax.default_backend(), DEVICES_AT_ONCE_ELSEWHERE)
 
     def unravel(self, flat: jax.Array) -> Any:
         return _unravel(self.model, self.input_shape, self.num_classes)(flat)
 
-    def _convolves(self) -> bool:
-        params = jax.eval_shape(lambda: self.model.init(jax.random.key(0), self.input_shape, self.num_classes))
-        x = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
-        return "conv_general_dilated" in str(jax.make_jaxpr(self.model.apply)(params, x))
+    def _convolves_on_cpu(self) -> bool:
+        """Whether the model convolves where that wants care; if so, JAX is told how to do it quickly."""
+        if jax.default_backend() != "cpu" or not _convolves(self.model, self.input_shape, self.num_classes):
+            return False
+        from .convolution import install
+
+        install()
+        return True
 
     def _side_by_side(
         self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: jax.Array, y: jax.Array
@@ -185,6 +193,13 @@ def _some_steps(step: Any, begin: Any, sample: jax.Array, steps: jax.Array, most
 
     end, total = jax.lax.fori_loop(0, most, masked, (begin, jnp.zeros(())))
     return end, total / steps
+
+
+@functools.lru_cache(maxsize=64)
+def _convolves(model: Model, input_shape: tuple[int, ...], num_classes: int) -> bool:
+    params = jax.eval_shape(lambda: model.init(jax.random.key(0), input_shape, num_classes))
+    x = jax.ShapeDtypeStruct((1, *input_shape), jnp.float32)
+    return "conv_general_dilated" in str(jax.make_jaxpr(model.apply)(params, x))
 
 
 @functools.lru_cache(maxsize=64)
