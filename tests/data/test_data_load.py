@@ -100,7 +100,7 @@ def test_sets_are_shared_and_read_only():
         ("\udcff", "unknown dataset '?'"),
         ("x" * 5000, "cannot be read (File name too long)"),
         ("~nobody-of-this-name/data", "cannot be read"),
-        ("notes.txt", "dataset 'notes.txt' is neither a folder of IDX files nor an .npz file"),
+        ("notes.txt", "dataset 'notes.txt' is neither a folder of IDX or .npy files, nor an .npz file"),
     ],
 )
 def test_what_cannot_be_found(tmp_path, name, sentence):
