@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from jaxtyping import Array, Float, Int
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..registry import OPTIMISERS, SCHEDULES
 from ..settings import choice, setting
+
+if TYPE_CHECKING:  # jaxtyping imports JAX, for which `paota --help` must not wait
+    from jaxtyping import Array, Float, Int
 
 
 @dataclass(frozen=True, kw_only=True)
