@@ -114,6 +114,7 @@ DATASETS = Registry(
     "dataset",
     mnist="paota.data.mnist:load",
     synthetic="paota.data.synthetic:load",
+    cifar10="paota.data.cifar:load",
 )
 PARTITIONS = Registry(
     "partition",
@@ -121,6 +122,7 @@ PARTITIONS = Registry(
     dirichlet="paota.data.partition:Dirichlet",
     shards="paota.data.partition:LabelShards",
     iid="paota.data.partition:Iid",
+    natural="paota.data.partition:Natural",
 )
 OPTIMISERS = Registry(
     "optimiser",

@@ -43,12 +43,15 @@ CASES = {
         "training": {"optimiser": "momentum", "schedule": "exponential", "decay_factor": 0.8, "epochs": 1, "proximal": 0.1},
         "server": {"optimiser": "momentum", "learning_rate": 0.5},
     },
+    "paota-augmented": {"name": "paota", "label": "paota-augmented", "training": {"augment": "crop-flip"}},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("label", CASES)
 def test_deployment_equals_simulation(label: str, tmp_path: Path) -> None:
     table = {**TABLE, "algorithms": [CASES[label]]}
+    if label == "paota-augmented":
+        table["data"] = {**TABLE["data"], "normalise": "channel"}
     simulated = paota.run(table)
     deployed, _ = deploy(tmp_path, table)
 

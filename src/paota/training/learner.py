@@ -17,8 +17,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
+from ..data.scaling import Scaling
 from ..errors import unknown_name
 from ..models.base import Model, cross_entropy
+from .augmentation import crop_and_flip
 from .optimisers import transformation_of
 from .settings import Training
 
@@ -36,6 +38,7 @@ class Orders(NamedTuple):
     sample: Int[Array, "n M B"]
     steps: Int[Array, " n"] | None  # that each makes; None: all M
     rate: Float[Array, ...]  # learning rate: one for all, or [n]
+    augmentation: Int[Array, "n M B 3"] | None = None  # of every image, as `crop_and_flip` wants it
 
 
 class Trained(NamedTuple):
@@ -77,6 +80,7 @@ class GenericLearner:
     model: Model
     input_shape: tuple[int, ...]
     num_classes: int
+    scaling: Scaling | None = None
 
     @property
     def name(self) -> str:
@@ -120,7 +124,7 @@ class GenericLearner:
             begin = jnp.clip(wanted, 0, len(y) - size)  # a range may end beyond the last sample
             images, labels, share = (jax.lax.dynamic_slice_in_dim(a, begin, size) for a in (x, y, weight))
             share = jnp.where(begin + jnp.arange(size) >= wanted, share, 0.0)
-            logits = self.model.apply(params, as_float(images))
+            logits = self.model.apply(params, as_float(images, self.scaling))
             right = share @ (jnp.argmax(logits, axis=-1) == labels).astype(logits.dtype)
             return sums[0] + right, sums[1] + share @ cross_entropy(logits, labels)
 
@@ -153,41 +157,45 @@ class GenericLearner:
         # Where devices make different numbers of steps, a block is done with its busiest one.
         most = None if orders.steps is None else jnp.max(jnp.where(orders.ready, orders.steps, 0))
 
-        def loss(params: Any, indices: jax.Array) -> jax.Array:
-            logits = self.model.apply(params, as_float(x[indices]))  # bytes are gathered, and scaled only then
+        def loss(params: Any, indices: jax.Array, draws: jax.Array | None) -> jax.Array:
+            images = x[indices] if draws is None else crop_and_flip(x[indices], draws)
+            logits = self.model.apply(
+                params, as_float(images, self.scaling)
+            )  # bytes are gathered, and scaled only then
             return cross_entropy(logits, y[indices]).mean()
 
-        def one_device(slot: jax.Array, sample: jax.Array, steps: Any, rate: jax.Array) -> Trained:
+        def one_device(slot: jax.Array, sample: jax.Array, steps: Any, rate: jax.Array, augmentation: Any) -> Trained:
             start = ring[slot]
             origin = self.unravel(start)
 
-            def step(carry: tuple[Any, Any], indices: jax.Array) -> tuple[tuple[Any, Any], jax.Array]:
+            def step(carry: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], jax.Array]:
                 params, memory = carry
-                value, gradient = jax.value_and_grad(loss)(params, indices)
+                value, gradient = jax.value_and_grad(loss)(params, *batch)
                 if (mu := training.proximal) is not None:
                     gradient = jax.tree.map(lambda g, w, w0: g + mu * (w - w0), gradient, params, origin)
                 direction, memory = transformation.update(gradient, memory, params)
                 return (jax.tree.map(lambda w, u: w - rate * u, params, direction), memory), value
 
-            begin = origin, transformation.init(origin)
+            begin, batches = (origin, transformation.init(origin)), (sample, augmentation)
             if most is None:
-                (params, _), losses = jax.lax.scan(step, begin, sample)
+                (params, _), losses = jax.lax.scan(step, begin, batches)
                 mean = losses.mean()
             else:
-                (params, _), mean = _some_steps(step, begin, sample, steps, most)
+                (params, _), mean = _some_steps(step, begin, batches, steps, most)
             local = ravel_pytree(params)[0]
             return Trained(local, local - start, mean)
 
-        axes = (0, 0, None if orders.steps is None else 0, 0 if jnp.ndim(orders.rate) else None)
-        return jax.vmap(one_device, in_axes=axes)(orders.slot, orders.sample, orders.steps, orders.rate)
+        axes = (0, 0, None if orders.steps is None else 0, 0 if jnp.ndim(orders.rate) else None, 0)
+        columns = (orders.slot, orders.sample, orders.steps, orders.rate, orders.augmentation)
+        return jax.vmap(one_device, in_axes=axes)(*columns)
 
 
-def _some_steps(step: Any, begin: Any, sample: jax.Array, steps: jax.Array, most: jax.Array) -> tuple[Any, jax.Array]:
-    """`step` over the first `steps` rows of `sample`, and the mean loss; `most` >= `steps` bounds the loop."""
+def _some_steps(step: Any, begin: Any, batches: Any, steps: jax.Array, most: jax.Array) -> tuple[Any, jax.Array]:
+    """`step` over the first `steps` of the `batches`, and the mean loss; `most` >= `steps` bounds the loop."""
 
     def masked(i: jax.Array, carry: tuple[Any, jax.Array]) -> tuple[Any, jax.Array]:
         old, total = carry
-        new, value = step(old, sample[i])
+        new, value = step(old, jax.tree.map(lambda column: column[i], batches))
         mine = i < steps
         return jax.tree.map(lambda a, b: jnp.where(mine, a, b), new, old), total + jnp.where(mine, value, 0.0)
 
@@ -209,12 +217,20 @@ def _unravel(model: Model, input_shape: tuple[int, ...], num_classes: int) -> An
         return ravel_pytree(jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), example))[1]
 
 
-def as_float(x: jax.Array) -> jax.Array:
-    """Pixels 0..255 are stored as bytes (a quarter of the memory traffic) and scaled to [0, 1] where they are used."""
-    return x.astype(float) / 255 if x.dtype == jnp.uint8 else x.astype(float)
+def as_float(x: jax.Array, scaling: Scaling | None = None) -> jax.Array:
+    """Pixels 0..255 are stored as bytes (a quarter of the memory traffic) and scaled to [0, 1] where they are used.
+
+    With a `scaling`, every channel is then normalised.
+    """
+    value = x.astype(float) / 255 if x.dtype == jnp.uint8 else x.astype(float)
+    if scaling is None:
+        return value
+    return (value - jnp.asarray(scaling.mean, value.dtype)) / jnp.asarray(scaling.std, value.dtype)
 
 
-def choose(model: Model, x: NDArray[Any], num_classes: int, training: Training) -> tuple[Learner, str]:
+def choose(
+    model: Model, x: NDArray[Any], num_classes: int, training: Training, scaling: Scaling | None = None
+) -> tuple[Learner, str]:
     """The learner for this model, data and way of training, and one line that says which and why.
 
     The environment variable `PAOTA_LEARNER` = "generic" keeps kernels out.
@@ -222,11 +238,13 @@ def choose(model: Model, x: NDArray[Any], num_classes: int, training: Training) 
     wanted = os.environ.get("PAOTA_LEARNER", "auto")
     if wanted not in ("auto", "generic"):
         raise unknown_name("value of the environment variable PAOTA_LEARNER", wanted, ("auto", "generic"))
-    generic = GenericLearner(model, tuple(x.shape[1:]), num_classes)
+    generic = GenericLearner(model, tuple(x.shape[1:]), num_classes, scaling)
     if wanted == "generic":
         return generic, "generic (as PAOTA_LEARNER says)"
     if (beyond := training.beyond_plain_sgd) is not None:
         return generic, f"generic (no kernel for {beyond})"
+    if scaling is not None:
+        return generic, "generic (no kernel for data.normalise)"
     from .kernels import mlp
 
     if (why := mlp.unsuitable(model, x, num_classes)) is not None:
