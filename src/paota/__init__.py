@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .errors import UserError
     from .experiment import Experiment
     from .models.base import FunctionModel
+    from .models.own import as_model
     from .power.policy import amplitude_cap
     from .power.settings import Power
     from .registry import register
@@ -59,14 +60,16 @@ _HOME = {
     "Uplink": "air.uplink", "Shares": "air.digital", "Periodic": "timing.schemes", "Synchronous": "timing.schemes",
     "Asynchronous": "timing.schemes", "Buffered": "timing.schemes", "Grouped": "timing.schemes",
     "join_cluster": "engine.sharding", "Dataset": "data.dataset", "Shards": "data.shards", "FunctionModel": "models.base",
+    "as_model": "models.own",
 }  # fmt: skip
 _MODULES = ("power", "theory")
 
 __all__ = [
-    "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Dataset", "Event", "Experiment", "FunctionModel", "Grouped",
-    "Heard", "Periodic", "Power", "Report", "Result", "Shards", "Shares", "Step", "Synchronous", "SynchronousAlgorithm",
-    "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "average", "join_cluster", "load", "normalise", "power",
-    "register", "run", "setting", "staleness_weight", "sweep", "theory", "weights",
+    "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Dataset", "Event", "Experiment", "FunctionModel",
+    "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Shards", "Shares", "Step", "Synchronous",
+    "SynchronousAlgorithm", "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "as_model",
+    "average", "join_cluster", "load", "normalise", "power", "register", "run", "setting", "staleness_weight",
+    "sweep", "theory", "weights",
 ]  # fmt: skip
 
 

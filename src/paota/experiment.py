@@ -17,7 +17,7 @@ from .errors import UserError, unknown_name
 from .faults.settings import Faults, Guards
 from .models.settings import ModelChoice
 from .power.settings import Power
-from .registry import ALGORITHMS, DATASETS
+from .registry import ALGORITHMS, DATASETS, MODELS
 from .server.settings import Server
 from .settings import setting
 from .timing.settings import Timing
@@ -99,7 +99,7 @@ class Experiment:
         for key in table:
             if key not in known:
                 raise unknown_name("setting", key, known)
-        table = _locate_files(table, base)
+        table = _locate_model(_locate_files(table, base), base)
         top = _settings.parse(_Top, {k: table[k] for k in _TOP_KEYS if k in table}, "experiment")
         if top.rounds is not None and top.duration_s is not None:
             raise UserError("give rounds or duration_s, not both")
@@ -125,7 +125,10 @@ class Experiment:
 
     def override(self, changes: Mapping[str, Any]) -> Experiment:
         """A copy with `{"timing.period_s": 6, ...}` applied; the same vocabulary as `--set`."""
-        return Experiment.from_dict(override(self.to_dict(), changes), base=self.base)
+        table = self.to_dict()
+        if hasattr(self.model, "written_name"):  # a file cannot say more of it than its name
+            table["model"] = {"name": self.model}
+        return Experiment.from_dict(override(table, changes), base=self.base)
 
     def to_dict(self) -> dict[str, Any]:
         """Every setting spelled out, as the file that would give this experiment."""
@@ -166,6 +169,18 @@ def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
                 if (base / name).exists():
                     located[section] = {**table[section], key: str((base / name).resolve())}
     return located
+
+
+def _locate_model(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
+    """`model = net` means `model = {"name": net}`, and a name "module:attribute" gets its whole path like other files."""
+    mine = table.get("model", {})
+    if not isinstance(mine, Mapping):
+        mine = {"name": mine}
+    if isinstance(name := mine.get("name"), str) and ":" in name and name not in MODELS:
+        from .models.own import ImportedModel
+
+        mine = {**mine, "name": ImportedModel.beside(base, name)}
+    return {**table, "model": mine}
 
 
 def _contestants(entries: Any, table: Mapping[str, Any]) -> tuple[Contestant, ...]:

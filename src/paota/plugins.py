@@ -6,25 +6,31 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
 from .errors import UserError
 
-_LOADED: set[Path] = set()
+_LOADED: dict[Path, ModuleType] = {}
 
 
 def load_plugin(path: str | Path) -> None:
     """Import a Python file once; it calls `paota.register`."""
+    import_file(path, "--plugin")
+
+
+def import_file(path: str | Path, where: str) -> ModuleType:
+    """The module in a Python file, imported once; `where` names in messages who asked for it."""
     file = Path(path).resolve()
     if file in _LOADED:
-        return
+        return _LOADED[file]
     if not file.is_file():
-        raise UserError(f"--plugin: no such file '{path}'")
+        raise UserError(f"{where}: no such file '{path}'")
     name = file.stem
     if name in sys.modules:  # a name of its own, or it would hide an installed module
         name = f"paota_plugin_{name}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise UserError(f"--plugin: '{path}' is not a Python file (its name must end in .py)")
+        raise UserError(f"{where}: '{path}' is not a Python file (its name must end in .py)")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up there
     try:
@@ -34,8 +40,9 @@ def load_plugin(path: str | Path) -> None:
         raise
     except Exception as error:
         sys.modules.pop(name, None)
-        raise UserError(f"--plugin: '{path}' cannot be imported: {_sentence(error, file)}") from error
-    _LOADED.add(file)
+        raise UserError(f"{where}: '{path}' cannot be imported: {_sentence(error, file)}") from error
+    _LOADED[file] = module
+    return module
 
 
 def _sentence(error: Exception, file: Path) -> str:

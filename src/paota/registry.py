@@ -82,7 +82,13 @@ MODELS = Registry(
     fedavg_cnn="paota.models.fedavg_cnn:FedAvgCnn",
     lenet5="paota.models.lenet5:LeNet5",
     resnet="paota.models.resnet:ResNet",
+    # What a run folder says of a model that was given in Python.
     functions="paota.models.base:FunctionModel",
+    builder="paota.models.own:BuiltModel",
+    equinox="paota.models.adapters.equinox_module:EquinoxModel",
+    flax="paota.models.adapters.flax_modules:LinenModel",
+    flax_nnx="paota.models.adapters.flax_modules:NnxModel",
+    torch="paota.models.adapters.torch_module:TorchModel",
 )
 LATENCIES = Registry(
     "latency",

@@ -11,7 +11,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from .errors import UserError, unknown_name
@@ -37,9 +37,12 @@ def setting(
     return dataclasses.field(default=default, metadata={k: v for k, v in limits.items() if v is not None})
 
 
-def choice(registry: Registry, default: str) -> Any:
-    """A field that holds one of the registry's dataclasses; `default` is its name."""
-    return dataclasses.field(default=None, metadata={"registry": registry, "default_name": default})
+def choice(registry: Registry, default: str, *, adapt: Callable[[Any], Any] | None = None) -> Any:
+    """A field that holds one of the registry's dataclasses; `default` is its name.
+
+    `adapt` makes such an object of whatever else is given in Python.
+    """
+    return dataclasses.field(default=None, metadata={"registry": registry, "default_name": default, "adapt": adapt})
 
 
 def fields(cls: type) -> tuple[dataclasses.Field[Any], ...]:
@@ -66,6 +69,8 @@ def parse(cls: type[T], table: Mapping[str, Any], where: str) -> T:
             continue
         chosen = table.get(field.name, field.metadata["default_name"])
         if not isinstance(chosen, str):
+            if field.metadata["adapt"] is not None:
+                chosen = field.metadata["adapt"](chosen)
             if not _is_settings(chosen):  # a ready-made object, from Python
                 raise UserError(f"{where}.{field.name} must be a name, one of: {', '.join(registry)}")
             values[field.name] = chosen
@@ -127,7 +132,10 @@ def check(settings: Any, where: str) -> None:
 
 
 def to_dict(settings: Any) -> dict[str, Any]:
-    """The table that `parse` would turn back into `settings`; unset (None) and replaced ones are left out."""
+    """The table that `parse` would turn back into `settings`; unset (None) and replaced ones are left out.
+
+    A chosen object with a `written_name` came from Python: the name is all that a file can say of it.
+    """
     table: dict[str, Any] = {}
     replaced = {other for one, other in _alternatives(type(settings)) if getattr(settings, one) is not None}
     for field in fields(type(settings)):
@@ -135,7 +143,9 @@ def to_dict(settings: Any) -> dict[str, Any]:
             continue
         value = getattr(settings, field.name)
         registry = field.metadata.get("registry")
-        if registry is not None:
+        if registry is not None and hasattr(value, "written_name"):
+            table[field.name] = value.written_name
+        elif registry is not None:
             table[field.name] = registry.name_of(type(value))
             table.update(to_dict(value))
         elif value is not None and not callable(value):

@@ -9,4 +9,4 @@ def clean_registries(monkeypatch):
     """What a test registers is gone after it."""
     for registry in KINDS.values():
         monkeypatch.setattr(registry, "_things", dict(registry._things))
-    monkeypatch.setattr(plugins, "_LOADED", set())
+    monkeypatch.setattr(plugins, "_LOADED", {})

@@ -17,6 +17,7 @@ from ..data.partition import deal
 from ..data.scaling import Scaling
 from ..errors import UserError
 from ..experiment import Experiment
+from ..models.own import fitted, jax_model
 from ..rng import Purpose, host_rng
 from ..settings import as_tree
 from ..training.augmentation import draw_augmentation
@@ -66,10 +67,11 @@ class LocalTrainer:
 
     def __init__(self, experiment: Experiment, training: Training, device: int, shard: Shard) -> None:
         self.device, self.num_samples, self.seed = device, len(shard.y), experiment.seed
-        self.learner = GenericLearner(experiment.model, shard.input_shape, shard.num_classes, shard.scaling)
+        model = jax_model(fitted(experiment.model, shard.input_shape, shard.num_classes), "paota deploy")
+        self.learner = GenericLearner(model, shard.input_shape, shard.num_classes, shard.scaling)
         self.training = jax.tree.map(np.float32, as_tree(training))
         self.layout = Layout.of(
-            jax.eval_shape(lambda: experiment.model.init(jax.random.key(0), shard.input_shape, shard.num_classes))
+            jax.eval_shape(lambda: model.init(jax.random.key(0), shard.input_shape, shard.num_classes))
         )
         padding = (1 << (len(shard.y) - 1).bit_length()) - len(shard.y)
         self._x = np.pad(shard.x, [(0, padding)] + [(0, 0)] * (shard.x.ndim - 1))

@@ -9,8 +9,14 @@ from ..registry import MODELS
 from ..settings import choice
 
 
+def _adapt(thing: Any) -> Any:
+    from .own import as_model  # JAX, only where somebody brings a model
+
+    return as_model(thing)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelChoice:
     """What is learned?"""
 
-    name: Any = choice(MODELS, "mlp")
+    name: Any = choice(MODELS, "mlp", adapt=_adapt)

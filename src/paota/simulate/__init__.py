@@ -54,6 +54,7 @@ def execute(
 
     `observe(label, seed, version, model)` gets the initial model, then the newest one [d] after every engine call.
     """
+    from ..models.base import score_name_of
     from .schedule import Schedule, learners_in_words  # JAX, only when something is computed
 
     started = datetime.now(UTC)
@@ -65,7 +66,10 @@ def execute(
     recorded = min(recorded_devices(timeline) for timeline in plan.timelines.values())
     whole = recorded >= min(int(t.device.max(initial=0)) + 1 for t in plan.timelines.values())
     records = "all devices" if whole else f"devices 0 to {recorded - 1}: more would not fit"
-    info = {**environment(started), "learner": learners_in_words(plan), "device_records": records}
+    info = {
+        **environment(started), "learner": learners_in_words(plan), "score": score_name_of(plan.model),
+        "device_records": records,
+    }  # fmt: skip
     return Result(experiment=plan.experiment, trajectories=trajectories, info=info)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..data.dataset import Dataset
 from ..data.load import load_data
@@ -20,6 +20,9 @@ from ..timing.schemes import World
 from ..timing.timeline import Timeline
 from ..training.augmentation import check_images
 
+if TYPE_CHECKING:
+    from ..models.base import Model
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -32,6 +35,13 @@ class Plan:
     timelines: Mapping[tuple[str, int], Timeline]  # by (label, seed)
     judged_every: Mapping[tuple[str, int], int]  # events between evaluations, by (label, seed)
 
+    @property
+    def model(self) -> Model:
+        """What is learned, made for the samples at hand."""
+        from ..models.own import fitted
+
+        return fitted(self.experiment.model, tuple(self.dataset.input_shape), self.dataset.num_classes)
+
     def units(self) -> Iterator[tuple[Contestant, int]]:
         for contestant in self.experiment.contestants:
             for seed in self.seeds:
@@ -41,17 +51,18 @@ class Plan:
 def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
     """Everything that can be known, and refused, before the first computation."""
     from ..air.digital import WithUpload
+    from ..models.check import check_model  # JAX, not before it is needed
+    from ..models.own import fitted
 
     if seeds < 1:
         raise UserError(f"seeds must be at least 1, not {seeds}")
-    if None in (getattr(experiment.model, "init", None), getattr(experiment.model, "apply", None)):
-        raise UserError(
-            "model.name 'functions' stands for a pair (init, apply) that was given in Python; name another model"
-        )
     for contestant in experiment.contestants:
         _check_server(contestant)
     data = experiment.data
     dataset = load_data(data, base=experiment.base)
+    model = fitted(experiment.model, tuple(dataset.input_shape), dataset.num_classes)
+    trainings = [contestant.training for contestant in experiment.contestants]
+    check_model(model, tuple(dataset.input_shape), dataset.num_classes, experiment.seed, trainings)
     for contestant in experiment.contestants:
         check_images(contestant.training, dataset)
     shards, timelines, judged_every = {}, {}, {}
@@ -64,7 +75,7 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
             if contestant.faults.in_timeline:
                 latencies = FaultyLatencies(latencies, contestant.faults)
             world = World(latencies, contestant.timing.period_s, experiment.horizon)
-            if (uploads := _uploads(experiment, contestant, dataset, seed)) is not None:
+            if (uploads := _uploads(model, data.devices, contestant, dataset, seed)) is not None:
                 world = replace(world, latencies=WithUpload(latencies, uploads), computing=latencies)
             timeline = contestant.algorithm.scheme.timeline(world)
             if not len(timeline):
@@ -88,10 +99,10 @@ def _check_server(contestant: Contestant) -> None:
 
 def uploads_of(plan: Plan, contestant: Contestant, seed: int) -> Any:
     """What uploads cost one algorithm with one seed; None where it computes over the air, or where they cost nothing."""
-    return _uploads(plan.experiment, contestant, plan.dataset, seed)
+    return _uploads(plan.model, plan.experiment.data.devices, contestant, plan.dataset, seed)
 
 
-def _uploads(experiment: Experiment, contestant: Contestant, dataset: Dataset, seed: int) -> Any:
+def _uploads(model: Model, devices: int, contestant: Contestant, dataset: Dataset, seed: int) -> Any:
     from ..air.digital import uploads_for
 
-    return uploads_for(contestant, model=experiment.model, dataset=dataset, devices=experiment.data.devices, seed=seed)
+    return uploads_for(contestant, model=model, dataset=dataset, devices=devices, seed=seed)

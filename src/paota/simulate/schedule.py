@@ -65,7 +65,7 @@ class Schedule:
         dataset = self.plan.dataset
         most = max(int(shards.sizes.max()) for shards in self.plan.shards.values())
         return engine.Task(
-            model=self.plan.experiment.model,
+            model=self.plan.model,
             input_shape=tuple(dataset.input_shape),
             num_classes=dataset.num_classes,
             learner=learner_of(self.plan, contestant)[0],
@@ -211,7 +211,7 @@ class Schedule:
 def learner_of(plan: Plan, contestant: Contestant) -> tuple[Learner, str]:
     """What trains and judges for one algorithm, and one line that says which and why."""
     data = plan.dataset
-    return choose(plan.experiment.model, data.x_train, data.num_classes, contestant.training, data.scaling)
+    return choose(plan.model, data.x_train, data.num_classes, contestant.training, data.scaling)
 
 
 def learners_in_words(plan: Plan) -> str:

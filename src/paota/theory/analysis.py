@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..air.uplink import noise_power_w
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
+from ..models.own import jax_model
 from ..runs.files import Columns
 from ..server.optimisers import NoOptimiser
 from . import theorem
@@ -118,7 +119,7 @@ def analyse(
     refuse_beyond_theorem(chosen_of(experiment, label))
     kept = record(experiment, label=label)
     check_weights(kept)
-    landscape = Landscape(kept.plan.dataset, kept.plan.shards[kept.seed], experiment.model)
+    landscape = Landscape(kept.plan.dataset, kept.plan.shards[kept.seed], jax_model(kept.plan.model, "paota bound"))
     optimum = minimise(landscape, seed=kept.seed, epochs=epochs, polish=polish)
     return confront(kept, landscape, walk(landscape, kept.models.astype(np.float64)), optimum, probes=probes)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..data.dataset import Dataset
 from ..data.shards import Shards
-from ..models.base import Model, cross_entropy
+from ..models.base import Model, loss_of
 from ..rng import Purpose, device_key
 from ..training.learner import as_float
 
@@ -88,7 +88,7 @@ class Landscape:
         return np.array(gradients), np.array(squares)
 
     def _loss(self, w: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array) -> jax.Array:
-        return weight @ cross_entropy(self.model.apply(self.unravel(w), x), y)
+        return weight @ loss_of(self.model)(self.model.apply(self.unravel(w), x), y)
 
     def _sum_over_blocks(
         self, w: jax.Array, x: jax.Array, y: jax.Array, share: jax.Array

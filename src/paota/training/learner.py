@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..data.scaling import Scaling
 from ..errors import unknown_name
-from ..models.base import Model, cross_entropy
+from ..models.base import Model, loss_of, score_of
 from .augmentation import crop_and_flip
 from .optimisers import transformation_of
 from .settings import Training
@@ -69,7 +69,10 @@ class Learner(Protocol):
     def judge(
         self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int
     ) -> tuple[jax.Array, jax.Array]:
-        """Weighted sums of (correct answers, cross-entropy) over the samples `first`, ..., `first` + `count` - 1."""
+        """Weighted sums of (correct answers, cross-entropy) over the samples `first`, ..., `first` + `count` - 1.
+
+        Or of the model's own score and loss.
+        """
         ...
 
 
@@ -125,8 +128,8 @@ class GenericLearner:
             images, labels, share = (jax.lax.dynamic_slice_in_dim(a, begin, size) for a in (x, y, weight))
             share = jnp.where(begin + jnp.arange(size) >= wanted, share, 0.0)
             logits = self.model.apply(params, as_float(images, self.scaling))
-            right = share @ (jnp.argmax(logits, axis=-1) == labels).astype(logits.dtype)
-            return sums[0] + right, sums[1] + share @ cross_entropy(logits, labels)
+            right = share @ score_of(self.model)(logits, labels).astype(share.dtype)
+            return sums[0] + right, sums[1] + share @ loss_of(self.model)(logits, labels)
 
         blocks, rest = divmod(count, block)
         sums = jax.lax.fori_loop(0, blocks, one_more, (jnp.zeros(()), jnp.zeros(())))
@@ -162,7 +165,7 @@ class GenericLearner:
             logits = self.model.apply(
                 params, as_float(images, self.scaling)
             )  # bytes are gathered, and scaled only then
-            return cross_entropy(logits, y[indices]).mean()
+            return loss_of(self.model)(logits, y[indices]).mean()
 
         def one_device(slot: jax.Array, sample: jax.Array, steps: Any, rate: jax.Array, augmentation: Any) -> Trained:
             start = ring[slot]
@@ -235,6 +238,9 @@ def choose(
 
     The environment variable `PAOTA_LEARNER` = "generic" keeps kernels out.
     """
+    if hasattr(model, "learner"):  # computed outside JAX
+        learner: Learner = model.learner(training)
+        return learner, learner.name
     wanted = os.environ.get("PAOTA_LEARNER", "auto")
     if wanted not in ("auto", "generic"):
         raise unknown_name("value of the environment variable PAOTA_LEARNER", wanted, ("auto", "generic"))

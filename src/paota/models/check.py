@@ -1,0 +1,121 @@
+"""A model is tried out once, before anything is computed: what cannot be learned is refused in a sentence."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import UserError
+from ..rng import Purpose, device_key
+from .base import Model, loss_of, score_of
+from .own import given_in_python
+
+SAMPLES = 2  # of the trial
+
+
+class Trial(NamedTuple):
+    """What came of SAMPLES samples."""
+
+    outputs: tuple[int, ...]  # shape
+    loss: tuple[int, ...] | None  # shape; None where the outputs were not tried further
+    score: tuple[int, ...] | None
+
+
+def check_model(
+    model: Model, input_shape: tuple[int, ...], num_classes: int, seed: int, trainings: Iterable[Any] = ()
+) -> None:
+    """Raise a `UserError` if `model` cannot learn samples [*input_shape] of `num_classes` classes.
+
+    `seed`: whose initial model is looked at; `trainings`: the ways of training (`Training`) it must be able to follow.
+    """
+    _check(model, input_shape, num_classes, seed)
+    for training in trainings:
+        if hasattr(model, "learner"):
+            model.learner(training)
+
+
+@functools.lru_cache(maxsize=64)
+def _check(model: Model, input_shape: tuple[int, ...], num_classes: int, seed: int) -> None:
+    if hasattr(model, "written_name") and None in (getattr(model, "module", 0), getattr(model, "init", 0)):
+        raise given_in_python(model)
+    shapes = f"samples of shape {input_shape} and {num_classes} classes"
+    try:
+        params = jax.eval_shape(lambda: model.init(jax.random.key(0), input_shape, num_classes))
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"model: its init fails for {shapes}: {_short(error)}") from error
+    _check_types(params)
+    _check_values(model.init(device_key(seed, Purpose.INITIAL_MODEL), input_shape, num_classes))
+    classes = num_classes if needs_classes(model) else None
+    try_out = getattr(model, "try_out", None) or functools.partial(_try_out, model, params)
+    try:
+        trial = try_out(input_shape, num_classes)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"model: it fails on {shapes}: {_short(error)}") from error
+    _check_shapes(trial, classes)
+
+
+def needs_classes(model: Any) -> bool:
+    """Whether cross-entropy or accuracy, which need outputs [B, classes], are asked of the model."""
+    return None in (getattr(model, "loss", None), getattr(model, "score", None))
+
+
+def _check_types(params: Any) -> None:
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    if not sum(leaf.size for _, leaf in leaves):
+        raise UserError("model: it has no parameters to learn")
+    for path, leaf in leaves:
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise UserError(
+                f"model: its parameter {jax.tree_util.keystr(path)} is {leaf.dtype}, and only floats can be learned: "
+                "keep other arrays out of the parameters"
+            )
+
+
+def _check_values(params: Any) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not np.isfinite(np.asarray(leaf)).all():
+            where = jax.tree_util.keystr(path) or "the parameters"
+            raise UserError(f"model: its init puts NaN or infinite values into {where}")
+
+
+def _try_out(model: Model, params: Any, input_shape: tuple[int, ...], num_classes: int) -> Trial:
+    """By shapes alone: nothing is computed."""
+    x = jax.ShapeDtypeStruct((SAMPLES, *input_shape), jnp.float32)
+    y = jax.ShapeDtypeStruct((SAMPLES,), jnp.int32)
+    outputs = jax.eval_shape(model.apply, params, x)
+    if not hasattr(outputs, "shape"):
+        raise UserError(f"model: its output must be one array, not {type(outputs).__name__}")
+    if needs_classes(model) and outputs.shape != (SAMPLES, num_classes):
+        return Trial(outputs.shape, None, None)
+    loss, score = (jax.eval_shape(judge, outputs, y) for judge in (loss_of(model), score_of(model)))
+    return Trial(outputs.shape, loss.shape, score.shape)
+
+
+def _check_shapes(trial: Trial, classes: int | None) -> None:
+    """`classes`: the width that the outputs must have; None where they may have any shape."""
+    if classes is not None and trial.outputs != (SAMPLES, classes):
+        raise UserError(
+            f"model: for a batch of {SAMPLES} its output has shape {trial.outputs}, and it must be [B, classes] = "
+            f"({SAMPLES}, {classes}); a model for something else brings a loss and a score of its own"
+        )
+    for name, shape in (("loss", trial.loss), ("score", trial.score)):
+        if shape != (SAMPLES,):
+            raise UserError(
+                f"model: for a batch of {SAMPLES} its {name} has shape {shape}, and it must give one number for each "
+                f"sample, [B] = ({SAMPLES},)"
+            )
+
+
+def _short(error: Exception) -> str:
+    """The first line of what a library says."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"

@@ -1,0 +1,198 @@
+"""Local training and judging by PyTorch, called on the host from the compiled program.
+
+Who trains on what, from where and at which rate is decided in JAX as for every learner. Samples stay where they are: the
+program holds only a number that stands for them.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from ..registry import OPTIMISERS
+from .learner import Orders, Trained
+from .optimisers import Adam, Momentum, Sgd
+from .settings import Training
+
+if TYPE_CHECKING:
+    from ..models.adapters.torch_module import TorchModel, Workspace
+
+JUDGED_AT_ONCE = 1_000  # samples; more would leave the processor's cache
+
+_samples: weakref.WeakValueDictionary[int, NDArray[Any]] = weakref.WeakValueDictionary()
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class TorchLearner:
+    """A `Learner` for a PyTorch module: plain SGD, momentum and Adam with everything else that `[training]` has."""
+
+    model: TorchModel
+
+    @property
+    def name(self) -> str:
+        return "PyTorch"
+
+    def encode(self, x: NDArray[Any]) -> NDArray[Any]:
+        """A number that stands for `x`, which must be kept alive elsewhere (the data set does)."""
+        number = next(_numbers)
+        _samples[number] = x
+        return np.int32(number)  # type: ignore[return-value]  # a scalar is an array to JAX
+
+    def train(self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: Any, y: jax.Array) -> Trained:
+        n = len(orders.slot)
+        shapes = jax.ShapeDtypeStruct((n, ring.shape[1]), ring.dtype), jax.ShapeDtypeStruct((n,), ring.dtype)
+        local, loss = jax.pure_callback(self._train, shapes, training, orders, y[orders.sample], ring, x)
+        return Trained(local, local - ring[orders.slot], loss)
+
+    def judge(
+        self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int
+    ) -> tuple[jax.Array, jax.Array]:
+        number = jax.ShapeDtypeStruct((), weight.dtype)
+        score, loss = jax.pure_callback(
+            functools.partial(self._judge, count), (number, number), model, x, y, weight, first
+        )
+        return score, loss
+
+    def _train(
+        self, training: Training, orders: Orders, labels: Any, ring: Any, number: Any
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(local models [n, d], losses [n]); a device that is not ready keeps its start."""
+        import torch
+
+        slot, ready, sample, rate = map(np.asarray, (orders.slot, orders.ready, orders.sample, orders.rate))
+        steps = np.full(len(slot), sample.shape[1]) if orders.steps is None else np.asarray(orders.steps)
+        rates = np.broadcast_to(rate, slot.shape)
+        labels, x = np.array(labels), _samples[int(number)]
+        local = np.asarray(ring)[slot]
+        losses = np.zeros(len(slot), local.dtype)
+        with self.model.workspace() as work:
+            work.module.train()
+            for k in np.flatnonzero(ready):
+                with torch.no_grad():
+                    work.weights.copy_(torch.from_numpy(local[k]))
+                losses[k] = self._one_device(
+                    work, direction_of(training, work.weights), x, sample[k], labels[k], int(steps[k]), float(rates[k])
+                )
+                local[k] = work.weights.cpu().numpy()
+        return local, losses
+
+    def _one_device(
+        self, work: Workspace, direction: Direction | None, x: NDArray[Any], sample: NDArray[Any], labels: NDArray[Any],
+        steps: int, rate: float,
+    ) -> float:  # fmt: skip
+        """`steps` local steps from `work.weights`, in place; the mean loss of their mini-batches.  # Eq. local_update"""
+        import torch
+
+        total = 0.0
+        for m in range(steps):
+            loss = self.model.loss_of(work.outputs(x[sample[m]]), work.labels(labels[m])).mean()
+            gradients = torch.autograd.grad(loss, work.parameters, materialize_grads=True)
+            with torch.no_grad():
+                if direction is None:
+                    for parameter, gradient in zip(work.parameters, gradients, strict=True):
+                        parameter.sub_(gradient, alpha=rate)
+                else:
+                    whole = torch.cat([gradient.reshape(-1) for gradient in gradients])
+                    work.weights.sub_(direction(whole, work.weights), alpha=rate)
+            total += loss.item()
+        return total / steps
+
+    def _judge(
+        self, count: int, model: Any, number: Any, y: Any, weight: Any, first: Any
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        import torch
+
+        labels, shares, x = np.array(y), np.array(weight), _samples[int(number)]
+        begin, end = int(first), min(int(first) + count, len(labels))
+        sums = np.zeros(2)
+        with self.model.workspace() as work, torch.inference_mode():
+            work.module.eval()
+            work.weights.copy_(torch.from_numpy(np.array(model)))
+            for at in range(begin, end, JUDGED_AT_ONCE):
+                block = slice(at, min(at + JUDGED_AT_ONCE, end))
+                outputs, expected = work.outputs(np.array(x[block])), work.labels(labels[block])
+                for i, judge in enumerate((self.model.score_of, self.model.loss_of)):
+                    sums[i] += shares[block] @ judge(outputs, expected).cpu().numpy()
+        score, loss = sums.astype(shares.dtype)
+        return score, loss
+
+
+Direction = Callable[[Any, Any], Any]  # (gradient [d], weights [d]) -> step u [d], before the learning rate
+
+
+def refuse_unknown(training: Training) -> None:
+    """A sentence for an optimiser that is written for JAX alone."""
+    if not isinstance(training.optimiser, Sgd | Momentum | Adam):
+        name = OPTIMISERS.name_of(type(training.optimiser))
+        raise UserError(f"training.optimiser = '{name}' is not known to PyTorch models; use sgd, momentum or adam")
+
+
+def direction_of(training: Training, start: Any) -> Direction | None:
+    """What a local step makes of a gradient, as `optimisers.transformation_of` does, with a memory that begins here.
+
+    `start` [d]: the weights at the beginning of the training. None for plain SGD, which takes the gradient itself.
+    """
+    proximal, longest, decay = (
+        None if number is None else float(number)
+        for number in (training.proximal, training.max_gradient_norm, training.weight_decay)
+    )
+    if isinstance(training.optimiser, Sgd) and proximal is longest is decay is None:
+        return None
+    origin = start.clone() if proximal is not None else start
+    optimise = _optimiser(training.optimiser)
+
+    def direction(gradient: Any, weights: Any) -> Any:
+        if proximal is not None:
+            gradient = gradient.add_(weights - origin, alpha=proximal)
+        if longest is not None and (length := float(gradient.norm())) >= longest:
+            gradient = gradient.mul_(longest / length)
+        if decay is not None:
+            gradient = gradient.add_(weights, alpha=decay)
+        return optimise(gradient)
+
+    return direction
+
+
+def _optimiser(optimiser: Any) -> Callable[[Any], Any]:
+    if isinstance(optimiser, Momentum):
+        return _momentum(float(optimiser.momentum), optimiser.nesterov)
+    if isinstance(optimiser, Adam):
+        return _adam(float(optimiser.beta1), float(optimiser.beta2), float(optimiser.epsilon))
+    return lambda gradient: gradient
+
+
+def _momentum(momentum: float, nesterov: bool) -> Callable[[Any], Any]:
+    memory: Any = 0.0
+
+    def step(gradient: Any) -> Any:
+        nonlocal memory
+        memory = momentum * memory + gradient
+        return gradient + momentum * memory if nesterov else memory
+
+    return step
+
+
+def _adam(beta1: float, beta2: float, epsilon: float) -> Callable[[Any], Any]:
+    mean: Any = 0.0
+    square: Any = 0.0
+    count = 0
+
+    def step(gradient: Any) -> Any:
+        nonlocal mean, square, count
+        count += 1
+        mean = beta1 * mean + (1 - beta1) * gradient
+        square = beta2 * square + (1 - beta2) * gradient**2
+        return mean / (1 - beta1**count) / ((square / (1 - beta2**count)).sqrt() + epsilon)
+
+    return step
