@@ -65,10 +65,11 @@ _HOME = {
 _MODULES = ("power", "theory")
 
 __all__ = [
-    "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Dataset", "Event", "Experiment", "FunctionModel", "Grouped",
-    "Heard", "Periodic", "Power", "Report", "Result", "Shards", "Shares", "Step", "Synchronous", "SynchronousAlgorithm",
-    "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "as_model", "average", "join_cluster", "load",
-    "normalise", "power", "register", "run", "setting", "staleness_weight", "sweep", "theory", "weights",
+    "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Dataset", "Event", "Experiment", "FunctionModel",
+    "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Shards", "Shares", "Step", "Synchronous",
+    "SynchronousAlgorithm", "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "as_model",
+    "average", "join_cluster", "load", "normalise", "power", "register", "run", "setting", "staleness_weight",
+    "sweep", "theory", "weights",
 ]  # fmt: skip
 
 

@@ -79,6 +79,9 @@ MODELS = Registry(
     mlp="paota.models.mlp:Mlp",
     softmax="paota.models.softmax:Softmax",
     cnn="paota.models.cnn:Cnn",
+    fedavg_cnn="paota.models.fedavg_cnn:FedAvgCnn",
+    lenet5="paota.models.lenet5:LeNet5",
+    resnet="paota.models.resnet:ResNet",
     # What a run folder says of a model that was given in Python.
     functions="paota.models.base:FunctionModel",
     builder="paota.models.own:BuiltModel",
@@ -117,6 +120,7 @@ DATASETS = Registry(
     "dataset",
     mnist="paota.data.mnist:load",
     synthetic="paota.data.synthetic:load",
+    cifar10="paota.data.cifar:load",
 )
 PARTITIONS = Registry(
     "partition",
@@ -124,6 +128,7 @@ PARTITIONS = Registry(
     dirichlet="paota.data.partition:Dirichlet",
     shards="paota.data.partition:LabelShards",
     iid="paota.data.partition:Iid",
+    natural="paota.data.partition:Natural",
 )
 OPTIMISERS = Registry(
     "optimiser",
@@ -136,7 +141,7 @@ SCHEDULES = Registry(
     constant="paota.training.schedules:Constant",
     cosine="paota.training.schedules:Cosine",
     exponential="paota.training.schedules:Exponential",
-    step="paota.training.schedules:Step",
+    step="paota.training.schedules:StepDecay",
 )
 SERVER_OPTIMISERS = Registry(
     "server_optimiser",

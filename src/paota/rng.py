@@ -30,6 +30,7 @@ class Purpose(IntEnum):
     CHANNEL_FOR_LIFE = 13
     FAULT = 14
     LOCAL_STEPS = 15
+    AUGMENTATION = 16
 
 
 def host_rng(seed: int, purpose: Purpose, *counters: int) -> np.random.Generator:

@@ -17,6 +17,7 @@ from paota.errors import Interrupted, UserError
 from paota.experiment import Experiment
 from paota.runs import files
 from paota.runs.checkpoint import Checkpoints, Saved, differences
+from paota.simulate.schedule import cores
 
 TABLE = {
     "rounds": 24,
@@ -54,7 +55,7 @@ def test_interrupted_and_resumed_after_every_call(tmp_path, uninterrupted):
             break
         except Interrupted:
             calls += 1
-    assert 4 * 6 / simulate.cores() <= calls <= 4 * 6
+    assert 4 * 6 / cores() <= calls <= 4 * 6
     assert outcome(result) == uninterrupted
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import struct
+import tarfile
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,6 +67,36 @@ def npz_bytes(arrays: dict[str, np.ndarray]) -> Callable[..., bytes]:
         members = {key: value for key, value in {**arrays, **changed}.items() if value is not None}
         buffer = io.BytesIO()
         (np.savez_compressed if compressed else np.savez)(buffer, **members)
+        return buffer.getvalue()
+
+    return make
+
+
+CIFAR_FILES = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
+
+
+@pytest.fixture(scope="session")
+def cifar_files() -> dict[str, bytes]:
+    """The six files of CIFAR-10's binary version, with three made-up images each."""
+    rows = np.random.default_rng(3).integers(256, size=(6, 3, 3073), dtype=np.uint8)
+    rows[:, :, 0] = np.arange(18).reshape(6, 3) % 10
+    return {name: rows[i].tobytes() for i, name in enumerate(CIFAR_FILES)}
+
+
+@pytest.fixture(scope="session")
+def cifar_archive(cifar_files) -> Callable[..., bytes]:
+    """cifar_archive(packed=True, folder="cifar-10-batches-bin", files=...): the archive, written by the standard library."""
+
+    def make(*, packed: bool = True, folder: str = "cifar-10-batches-bin", files: dict | None = None) -> bytes:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz" if packed else "w") as archive:
+            entry = tarfile.TarInfo(folder)
+            entry.type = tarfile.DIRTYPE
+            archive.addfile(entry)
+            for name, content in {"readme.html": b"<html>", **(files or cifar_files)}.items():
+                entry = tarfile.TarInfo(f"{folder}/{name}")
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
         return buffer.getvalue()
 
     return make

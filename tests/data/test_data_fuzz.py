@@ -88,6 +88,37 @@ def npz_file(name: str, packing: int | None):
     return write
 
 
+def cifar_batch(folder: Path, sound: dict[str, bytes], changes: list) -> Path:
+    place = folder / "cifar-10-batches-bin"
+    place.mkdir(exist_ok=True)
+    for name, content in sound.items():
+        if name.endswith(".bin"):
+            (place / name).write_bytes(damage(content, changes) if name == "data_batch_2.bin" else content)
+    return place
+
+
+def cifar_archive(repack: bool):
+    def write(folder: Path, sound: dict[str, bytes], changes: list) -> Path:
+        content = damage(sound["cifar.tar" if repack else "cifar.tar.gz"], changes)
+        (folder / "fuzzed.tar.gz").write_bytes(gzip.compress(content, 1) if repack else content)
+        return folder / "fuzzed.tar.gz"
+
+    return write
+
+
+def npy_file(name: str):
+    def write(folder: Path, sound: dict[str, bytes], changes: list) -> Path:
+        place = folder / "npy"
+        place.mkdir(exist_ok=True)
+        for key in ("x_train", "y_train", "x_test", "y_test"):
+            content = sound[f"{key}.npy"]
+            (place / f"{key}.npy").unlink(missing_ok=True)  # the last example's map may still be open
+            (place / f"{key}.npy").write_bytes(damage(content, changes) if key == name else content)
+        return place
+
+    return write
+
+
 TARGETS = {
     "idx images": idx_file("train-images-idx3-ubyte", pack=False, repack=False),
     "idx labels": idx_file("train-labels-idx1-ubyte", pack=False, repack=False),
@@ -97,16 +128,26 @@ TARGETS = {
     "packed npz": npz_file("packed.npz", packing=None),
     "npy inside npz": npz_file("plain.npz", packing=zipfile.ZIP_STORED),
     "npy inside packed npz": npz_file("packed.npz", packing=zipfile.ZIP_DEFLATED),
+    "cifar batch": cifar_batch,
+    "cifar archive": cifar_archive(repack=False),
+    "tar inside cifar archive": cifar_archive(repack=True),
+    "npy inputs": npy_file("x_train"),
+    "npy labels": npy_file("y_train"),
 }
 
 
 @pytest.fixture
-def sound(tmp_path, write_folder, npz_bytes) -> dict[str, bytes]:
+def sound(tmp_path, arrays, write_folder, npz_bytes, cifar_files, cifar_archive) -> dict[str, bytes]:
     write_folder(tmp_path / "idx")
     files = {path.name: path.read_bytes() for path in (tmp_path / "idx").iterdir()}
     ramp = np.linspace(0, 1, 6 * 4 * 5).reshape(6, 4, 5)
     files["plain.npz"] = npz_bytes(x_train=ramp, x_test=ramp[:3])
     files["packed.npz"] = npz_bytes(compressed=True)
+    for key, array in arrays.items():
+        np.save(tmp_path / "one.npy", array)
+        files[f"{key}.npy"] = (tmp_path / "one.npy").read_bytes()
+    files |= cifar_files
+    files["cifar.tar.gz"], files["cifar.tar"] = (cifar_archive(packed=packed) for packed in (True, False))
     return files
 
 

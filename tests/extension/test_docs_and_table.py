@@ -5,6 +5,7 @@ import importlib.util
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_costs_are_read_where_the_target_is_first_reached(field):
         "energy_j": np.array([0.0, 1, 2, 4, 8]), "airtime_s": np.array([0, 0.1, 0.1, 0.1, 0.1]),
         "test_accuracy": np.array([0.1, 0.5, math.nan, 0.81, 0.79]),
     }  # fmt: skip
-    reached = field.reach(metrics)
+    reached = field.spent_to_target(SimpleNamespace(metrics=metrics, diverged_round=None))
     assert (reached["round"], reached["time_s"], reached["updates"], reached["energy_j"]) == (3, 24, 6, 7)
     assert reached["airtime_ms"] == pytest.approx(300)
 

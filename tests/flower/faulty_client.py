@@ -6,7 +6,7 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from paota.flower.client_app import Task, Trained, answer_hello, answer_order, train_with_jax
+from paota.flower.client_app import LocalResult, LocalTask, answer_hello, answer_order, train_with_jax
 
 APP_FOLDER = Path(__file__).parent.parent
 
@@ -20,11 +20,11 @@ def hello(message: Message, context: Context) -> Message:
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    def spoilt(task: Task) -> Trained:
+    def spoilt(task: LocalTask) -> LocalResult:
         trained = train_with_jax(context, APP_FOLDER)(task)
         if (task.device, task.training) == (1, 1):
             spoilt_model = {name: np.full_like(array, np.nan) for name, array in trained.model.items()}
-            return Trained(model=spoilt_model, num_examples=trained.num_examples, loss=trained.loss)
+            return LocalResult(model=spoilt_model, num_examples=trained.num_examples, loss=trained.loss)
         return trained
 
     return answer_order(message, context, spoilt)

@@ -36,7 +36,7 @@ from paota.flower.deployment import Deployment
 from paota.flower.training import LocalTrainer, shard_of
 experiment = Deployment(changes={changes!r}).load(Path({app!r}))
 trainer = LocalTrainer(experiment, experiment.training, 0, shard_of(experiment, 0))
-trainer(np.zeros(trainer.layout.size, np.float32), 0)
+trainer(np.zeros(trainer.layout.size, np.float32), 0, 0)
 """
 
 

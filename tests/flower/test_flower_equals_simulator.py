@@ -16,7 +16,7 @@ from flwr.app import Context, RecordDict
 
 import paota
 from paota.errors import UserError
-from paota.flower.client_app import Task, training_of
+from paota.flower.client_app import LocalTask, training_of
 from paota.runs.files import to_toml
 
 from .harness import deploy
@@ -43,12 +43,15 @@ CASES = {
         "training": {"optimiser": "momentum", "schedule": "exponential", "decay_factor": 0.8, "epochs": 1, "proximal": 0.1},
         "server": {"optimiser": "momentum", "learning_rate": 0.5},
     },
+    "paota-augmented": {"name": "paota", "label": "paota-augmented", "training": {"augment": "crop-flip"}},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("label", CASES)
 def test_deployment_equals_simulation(label: str, tmp_path: Path) -> None:
     table = {**TABLE, "algorithms": [CASES[label]]}
+    if label == "paota-augmented":
+        table["data"] = {**TABLE["data"], "normalise": "channel"}
     simulated = paota.run(table)
     deployed, _ = deploy(tmp_path, table)
 
@@ -102,8 +105,10 @@ def test_a_device_finds_its_training_by_the_label_in_the_order(tmp_path: Path) -
     context = Context(run_id=1, node_id=0, node_config={}, state=RecordDict(), run_config={})
     order = {"device": 0, "version": 0, "training": 0, "latency_s": 0.0, "model": {}}
     plain = {"local_steps": 3, "batch_size": 8, "learning_rate": 0.1}
-    found = [training_of(Task(label=label, **order, **plain), context, tmp_path) for label in ("paota", "local-sgd")]
+    found = [
+        training_of(LocalTask(label=label, **order, **plain), context, tmp_path) for label in ("paota", "local-sgd")
+    ]
     assert found[0].beyond_plain_sgd is None
     assert (found[1].optimiser.beta1, found[1].local_steps) == (0.5, 3)
     with pytest.raises(UserError, match="the device's experiment file has no algorithm 'cotaf'"):
-        training_of(Task(label="cotaf", **order, **plain), context, tmp_path)
+        training_of(LocalTask(label="cotaf", **order, **plain), context, tmp_path)

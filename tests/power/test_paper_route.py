@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paota.power import problem_from
-from paota.power.dinkelbach import Step, maximise_ratio
+from paota.power.dinkelbach import Pass, maximise_ratio
 from paota.power.p5 import COORDINATES, encode, programme
 from paota.power.quadratics import printed, quadratics
 
@@ -92,7 +92,7 @@ def grid_maximiser(functions, steps=101):
     points = [np.array(point) for point in itertools.product(axis, repeat=functions.g.size)]
 
     def maximise(lambda_, _):
-        return Step(beta=max(points, key=lambda beta: functions.h2(beta) - lambda_ * functions.h1(beta)))
+        return Pass(beta=max(points, key=lambda beta: functions.h2(beta) - lambda_ * functions.h1(beta)))
 
     return maximise, max(functions.h2(beta) / functions.h1(beta) for beta in points)
 
@@ -120,7 +120,7 @@ def test_the_printed_stopping_rule_returns_the_point_of_its_only_pass():
     ratio = lambda beta: functions.h2(beta) / functions.h1(beta)  # noqa: E731
     start, worse = sorted((np.array([1.0, 0.0]), np.array([0.0, 1.0])), key=ratio, reverse=True)
     result = maximise_ratio(
-        functions, lambda *_: Step(beta=worse), start, tolerance=1e-12, max_passes=9, stopping="printed"
+        functions, lambda *_: Pass(beta=worse), start, tolerance=1e-12, max_passes=9, stopping="printed"
     )
     assert (result.passes, result.converged) == (1, True)
     np.testing.assert_array_equal(result.beta, worse)
@@ -131,7 +131,7 @@ def test_dinkelbach_keeps_the_best_point_when_a_pass_is_worse():
     answers = iter([np.array([1.0, 0.0]), np.array([0.0, 1.0])])
     ratio = lambda beta: functions.h2(beta) / functions.h1(beta)  # noqa: E731
     start = np.full(2, 0.5)
-    result = maximise_ratio(functions, lambda *_: Step(beta=next(answers)), start, tolerance=1e-12, max_passes=9)
+    result = maximise_ratio(functions, lambda *_: Pass(beta=next(answers)), start, tolerance=1e-12, max_passes=9)
     best = max(start, np.array([1.0, 0.0]), np.array([0.0, 1.0]), key=ratio)
     np.testing.assert_array_equal(result.beta, best)
 
@@ -139,8 +139,8 @@ def test_dinkelbach_keeps_the_best_point_when_a_pass_is_worse():
 @pytest.mark.parametrize(
     ("steps", "fragment"),
     [
-        ([Step(beta=None, give_up="The time limit was reached")], "The time limit was reached in pass 1"),
-        ([Step(beta=np.ones(2)), Step(beta=np.array([1.0, 0.4]))], "most passes allowed (2)"),
+        ([Pass(beta=None, give_up="The time limit was reached")], "The time limit was reached in pass 1"),
+        ([Pass(beta=np.ones(2)), Pass(beta=np.array([1.0, 0.4]))], "most passes allowed (2)"),
     ],
 )
 def test_dinkelbach_says_why_it_stopped(steps, fragment):

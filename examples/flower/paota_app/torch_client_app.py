@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from torch import nn
 
 from paota import UserError
-from paota.flower.client_app import Task, Trained, answer_hello, answer_order, device_data, training_of
+from paota.flower.client_app import LocalResult, LocalTask, answer_hello, answer_order, device_data, training_of
 
 APP_FOLDER = Path(__file__).parent.parent
 
@@ -30,7 +30,7 @@ def train(message: Message, context: Context) -> Message:
     return answer_order(message, context, lambda task: train_with_torch(task, context))
 
 
-def train_with_torch(task: Task, context: Context) -> Trained:
+def train_with_torch(task: LocalTask, context: Context) -> LocalResult:
     if (beyond := training_of(task, context, APP_FOLDER).beyond_plain_sgd) is not None:
         raise UserError(f"this device trains with plain SGD and does not know {beyond}")
     shard = device_data(context, APP_FOLDER)
@@ -52,7 +52,7 @@ def train_with_torch(task: Task, context: Context) -> Trained:
     trained = {
         name: p.detach().numpy() for name, p in zip(names_in_order(task.model), network.parameters(), strict=True)
     }
-    return Trained(model=trained, num_examples=len(y), loss=float(np.mean(losses)))
+    return LocalResult(model=trained, num_examples=len(y), loss=float(np.mean(losses)))
 
 
 def network_like(model: dict[str, np.ndarray]) -> nn.Sequential:

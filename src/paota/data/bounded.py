@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +27,8 @@ MAX_EXPANSION = 200
 SMALL_BYTES = 64 * 2**20
 
 STEP_BYTES = 2**20
+
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Readable(Protocol):
@@ -43,6 +51,34 @@ def open_regular(path: Path) -> tuple[BinaryIO, int]:
         os.close(descriptor)
         raise UserError(f"{path}: is not an ordinary file")
     return os.fdopen(descriptor, "rb"), status.st_size
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """A file's content as a stream; `packed_bytes` is the size of the file if it is packed, else None."""
+
+    stream: Readable
+    file_bytes: int
+    packed_bytes: int | None
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Unpacked]:
+    """An ordinary file, through gzip if its first bytes say so. Damage that shows while it is read is one sentence."""
+    file, file_bytes = open_regular(path)
+    with file:
+        packed = file.read(2) == GZIP_MAGIC
+        file.seek(0)
+        try:
+            if not packed:
+                yield Unpacked(file, file_bytes, None)
+                return
+            with gzip.GzipFile(fileobj=file) as stream:
+                yield Unpacked(cast(Readable, stream), file_bytes, file_bytes)
+        except EOFError:
+            raise UserError(f"{path}: is truncated, its gzip stream ends early") from None
+        except (OSError, zlib.error, struct.error) as error:
+            raise UserError(f"{path}: cannot be read ({reason(error)})") from None
 
 
 def check_claim(source: str, *, claimed_bytes: int, packed_bytes: int | None = None) -> None:

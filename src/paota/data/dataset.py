@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from paota.data.scaling import Scaling
 from paota.errors import UserError
+
+KEYS = ("x_train", "y_train", "x_test", "y_test")
+OPTIONAL_KEYS = ("device_train",)
 
 MAX_CLASSES = 65_536  # one stray label of 10^9 would ask for an output layer of 10^9 rows
 MAX_SAMPLES = 2**31 - 1  # sample indices are int32
@@ -19,7 +23,8 @@ class Dataset:
     """Images or feature vectors with their labels, split into a training and a test part.
 
     `x_*` is [N, *input_shape], either uint8 (pixels: the engine scales them by 1/255) or float32 (used as it is).
-    `y_*` is int32 [N] with values in 0..num_classes-1. The arrays are read-only.
+    `y_*` is int32 [N] with values in 0..num_classes-1. `device_train` [N] says to whom each training sample belongs by
+    nature (its writer, its sensor), for the partition "natural". The arrays are read-only. `scaling`: what models see.
     """
 
     name: str
@@ -28,6 +33,8 @@ class Dataset:
     x_test: npt.NDArray[Any]
     y_test: npt.NDArray[np.int32]
     num_classes: int
+    device_train: npt.NDArray[np.int64] | None = None
+    scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
@@ -42,7 +49,9 @@ class Dataset:
         if self.x_train.dtype != self.x_test.dtype:
             kinds = f"x_train is {self.x_train.dtype} but x_test is {self.x_test.dtype}"
             raise UserError(f"{self.name}: {kinds}, and only uint8 is scaled by 1/255: save both alike")
-        for key in ("x_train", "y_train", "x_test", "y_test"):
+        if self.device_train is not None:
+            _check_devices(self.name, self.device_train, len(self.y_train))
+        for key in (*KEYS, *(key for key in OPTIONAL_KEYS if getattr(self, key) is not None)):
             view = getattr(self, key).view()  # so that the caller's own array stays writable
             view.setflags(write=False)
             object.__setattr__(self, key, view)
@@ -51,6 +60,10 @@ class Dataset:
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
         return self.x_train.shape[1:]
+
+    def normalised(self) -> Dataset:
+        """The same samples, seen with mean 0 and standard deviation 1 in each channel over the training samples."""
+        return replace(self, scaling=Scaling.of(self.x_train))
 
     @classmethod
     def from_arrays(
@@ -61,10 +74,12 @@ class Dataset:
         y_train: npt.ArrayLike,
         x_test: npt.ArrayLike,
         y_test: npt.ArrayLike,
+        device_train: npt.ArrayLike | None = None,
     ) -> Dataset:
         """A dataset from arrays as people keep them: any float type, any integer type for labels, labels [N] or [N, 1].
 
-        The classes are 0..(largest label); at least two, because a softmax over one class learns nothing.
+        The classes are 0..(largest label); at least two, because a softmax over one class learns nothing. `device_train`
+        [N] or [N, 1]: whole numbers or texts, one for each training sample.
         """
         labels = {key: _as_labels(name, key, np.asarray(y)) for key, y in (("y_train", y_train), ("y_test", y_test))}
         return cls(
@@ -74,7 +89,38 @@ class Dataset:
             x_test=_as_inputs(name, "x_test", np.asarray(x_test)),
             y_test=labels["y_test"],
             num_classes=max(2, 1 + max(int(y.max(initial=0)) for y in labels.values())),
+            device_train=None if device_train is None else _as_devices(name, np.asarray(device_train)),
         )
+
+    @classmethod
+    def from_torch(cls, train: Any, test: Any, *, name: str = "torch", channels_first: bool = True) -> Dataset:
+        """From two `torch.utils.data.Dataset` of pairs (input, label), read once through their own transforms.
+
+        Tensors with three axes are taken as [C, H, W] and become [H, W, C], unless `channels_first` is false.
+        """
+        from paota.data.adapters import torch_arrays
+
+        x_train, y_train = torch_arrays("train", train, channels_first=channels_first)
+        x_test, y_test = torch_arrays("test", test, channels_first=channels_first)
+        return cls.from_arrays(name=name, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+
+    @classmethod
+    def from_hugging_face(
+        cls, train: Any, test: Any, *, x: str = "image", y: str = "label", device: str | None = None,
+        name: str = "hugging-face",
+    ) -> Dataset:  # fmt: skip
+        """From two Hugging Face `datasets.Dataset`: the columns `x` (images or lists of numbers) and `y` (labels).
+
+        `device` names the column of `train` that says to whom a sample belongs, for the partition "natural".
+        """
+        from paota.data.adapters import column_arrays
+
+        x_train, y_train, *owner = column_arrays("train", train, (x, y) if device is None else (x, y, device))
+        x_test, y_test = column_arrays("test", test, (x, y))
+        return cls.from_arrays(
+            name=name, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test,
+            device_train=owner[0] if owner else None,
+        )  # fmt: skip
 
 
 def _as_inputs(name: str, key: str, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -106,6 +152,24 @@ def _as_labels(name: str, key: str, y: npt.NDArray[Any]) -> npt.NDArray[np.int32
     if high >= MAX_CLASSES:
         raise UserError(f"{name}: {key} holds the label {int(high)}, and the largest allowed is {MAX_CLASSES - 1}")
     return np.ascontiguousarray(y, dtype=np.int32)
+
+
+def _as_devices(name: str, device: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Whole numbers stay; texts are numbered in alphabetical order."""
+    if device.ndim == 2 and device.shape[1] == 1:
+        device = device[:, 0]
+    if device.dtype.kind in "US" and device.ndim == 1:
+        return np.unique(device, return_inverse=True)[1].astype(np.int64)
+    if device.dtype.kind not in "ui":
+        raise UserError(f"{name}: device_train holds {device.dtype}, and devices are named by whole numbers or texts")
+    return device.astype(np.int64)
+
+
+def _check_devices(name: str, device: npt.NDArray[Any], samples: int) -> None:
+    if device.dtype != np.int64 or device.ndim != 1:
+        raise UserError(f"{name}: device_train must be an int64 vector, not {device.dtype} of shape {device.shape}")
+    if len(device) != samples:
+        raise UserError(f"{name}: device_train names {len(device)} devices for {samples} training samples")
 
 
 def _check_inputs(name: str, key: str, x: npt.NDArray[Any]) -> None:

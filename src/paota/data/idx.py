@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import struct
-import zlib
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from paota.data.bounded import Readable, check_claim, open_regular, read_array, reason
+from paota.data.bounded import Unpacked, check_claim, read_array, reason, unpacked
 from paota.data.dataset import Dataset
 from paota.errors import UserError
 
 UNSIGNED_BYTE = 0x08
-GZIP_MAGIC = b"\x1f\x8b"
 
 IMAGE_AXES, LABEL_AXES = 3, 1
 
@@ -50,22 +47,12 @@ def find_idx_file(folder: Path, stem: str, *, axes: int) -> Path:
 
 def read_idx(path: Path, *, axes: int) -> npt.NDArray[np.uint8]:
     """One IDX file of unsigned bytes with the given number of axes. Packed files are known by their first bytes."""
-    file, file_bytes = open_regular(path)
-    with file:
-        packed = file.read(2) == GZIP_MAGIC
-        file.seek(0)
-        try:
-            if not packed:
-                return _read(file, str(path), axes=axes, file_bytes=file_bytes, packed=False)
-            with gzip.GzipFile(fileobj=file) as stream:
-                return _read(cast(Readable, stream), str(path), axes=axes, file_bytes=file_bytes, packed=True)
-        except EOFError:
-            raise UserError(f"{path}: is truncated, its gzip stream ends early") from None
-        except (OSError, zlib.error, struct.error) as error:
-            raise UserError(f"{path}: cannot be read ({reason(error)})") from None
+    with unpacked(path) as content:
+        return _read(content, str(path), axes=axes)
 
 
-def _read(stream: Readable, source: str, *, axes: int, file_bytes: int, packed: bool) -> npt.NDArray[Any]:
+def _read(content: Unpacked, source: str, *, axes: int) -> npt.NDArray[Any]:
+    stream = content.stream
     header = stream.read(4 + 4 * axes)
     magic = bytes([0, 0, UNSIGNED_BYTE, axes])
     if header[:4] != magic:
@@ -75,12 +62,12 @@ def _read(stream: Readable, source: str, *, axes: int, file_bytes: int, packed: 
         raise UserError(f"{source}: is truncated inside its header")
     shape = struct.unpack(f">{axes}I", header[4:])
     claimed_bytes = math.prod(shape)
-    if not packed and claimed_bytes > file_bytes - len(header):
+    held_bytes = content.file_bytes - len(header)
+    if content.packed_bytes is None and claimed_bytes > held_bytes:
         raise UserError(
-            f"{source}: its header claims {_items(shape)}, "
-            f"more than the {file_bytes - len(header)} data bytes in the file"
+            f"{source}: its header claims {_items(shape)}, more than the {held_bytes} data bytes in the file"
         )
-    check_claim(source, claimed_bytes=claimed_bytes, packed_bytes=file_bytes if packed else None)
+    check_claim(source, claimed_bytes=claimed_bytes, packed_bytes=content.packed_bytes)
     array = read_array(stream, source, shape=shape, dtype=np.uint8)
     if stream.read(1):  # reading to the end also makes gzip compare its checksum
         raise UserError(f"{source}: has bytes left over after the {_items(shape)} that its header claims")

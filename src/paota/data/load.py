@@ -5,13 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from paota.data.bounded import reason, short
-from paota.data.dataset import Dataset
+from paota.data.dataset import KEYS, Dataset
+from paota.data.settings import Data
 from paota.errors import UserError, unknown_name
 from paota.registry import DATASETS
 
 
+def load_data(data: Data, *, base: Path | None = None) -> Dataset:
+    """The dataset that `[data]` names, seen as `data.normalise` says."""
+    dataset = load_dataset(data.dataset, base=base)
+    return dataset.normalised() if data.normalise == "channel" else dataset
+
+
 def load_dataset(name_or_path: str, *, base: Path | None = None) -> Dataset:
-    """A registered dataset ("mnist", "synthetic"), a folder of IDX files, or an `.npz`.
+    """A registered dataset ("mnist", "cifar10", "synthetic"), or the path of a folder (IDX or `.npy` files,
+    CIFAR-10's batches) or of a file (an `.npz`, CIFAR-10's binary archive, a file of one of EMNIST's splits).
 
     A registered name wins over a folder of the same name (write `./mnist` for the folder). Relative paths start at
     `base`, by default the current folder.
@@ -27,9 +35,6 @@ def load_dataset(name_or_path: str, *, base: Path | None = None) -> Dataset:
 
 
 def _load_path(text: str, base: Path) -> Dataset:
-    from paota.data.idx import load_idx_folder
-    from paota.data.npz import load_npz
-
     try:
         path = base / Path(text).expanduser()
         is_folder, exists = path.is_dir(), path.exists()
@@ -37,11 +42,42 @@ def _load_path(text: str, base: Path) -> Dataset:
         raise UserError(f"dataset '{short(text)}' cannot be read ({reason(error)})") from None
     if not text.strip() or not exists:
         raise _not_found(text, path)
-    if is_folder:
-        return load_idx_folder(path)
-    if path.suffix.lower() != ".npz":
-        raise UserError(f"dataset '{short(text)}' is neither a folder of IDX files nor an .npz file")
-    return load_npz(path)
+    try:
+        dataset = _load_folder(path) if is_folder else _load_file(path)
+    except OSError as error:
+        raise UserError(f"dataset '{short(text)}' cannot be read ({reason(error)})") from None
+    if dataset is None:
+        raise UserError(
+            f"dataset '{short(text)}' is neither a folder of IDX or .npy files, nor an .npz file, "
+            "nor CIFAR-10's binary archive"
+        )
+    return dataset
+
+
+def _load_folder(path: Path) -> Dataset:
+    from paota.data import cifar, emnist, npy
+    from paota.data.idx import load_idx_folder
+
+    if (found := cifar.locate(path)) is not None:
+        return cifar.load_from(found)
+    if any((path / f"{key}.npy").exists() for key in KEYS):
+        return npy.load_npy_folder(path)
+    if splits := {split for file in path.iterdir() if (split := emnist.split_of(file.name)) is not None}:
+        return emnist.load_emnist_folder(path, sorted(splits))
+    return load_idx_folder(path)
+
+
+def _load_file(path: Path) -> Dataset | None:
+    from paota.data import cifar, emnist
+    from paota.data.npz import load_npz
+
+    name = path.name.lower()
+    if name.endswith(".npz"):
+        return load_npz(path)
+    if name.endswith((".tar.gz", ".tgz", ".tar")):
+        return cifar.load_from(path)
+    split = emnist.split_of(path.name)
+    return None if split is None else emnist.load_emnist(path.parent, split)
 
 
 def _not_found(text: str, path: Path) -> UserError:

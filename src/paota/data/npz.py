@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from paota.data.bounded import Readable, check_claim, open_regular, read_array, reason, short
-from paota.data.dataset import Dataset
+from paota.data.dataset import KEYS, OPTIONAL_KEYS, Dataset
 from paota.errors import UserError
 
-KEYS = ("x_train", "y_train", "x_test", "y_test")
 NPY_MAGIC = b"\x93NUMPY"
 MAX_HEADER_BYTES = 10_000
 MAX_AXES = 32
@@ -48,30 +47,32 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 
 
 def load_npz(path: Path) -> Dataset:
-    """The dataset of an `.npz` with x_train, y_train, x_test and y_test."""
-    return Dataset.from_arrays(name=path.name, **read_arrays(path, KEYS))
+    """The dataset of an `.npz` with x_train, y_train, x_test and y_test, and with device_train if it is there."""
+    return Dataset.from_arrays(name=path.name, **read_arrays(path, KEYS, OPTIONAL_KEYS))
 
 
-def read_arrays(path: Path, keys: Sequence[str] | None = None) -> dict[str, npt.NDArray[Any]]:
-    """The arrays named `keys` of an `.npz`, or all of them."""
+def read_arrays(
+    path: Path, keys: Sequence[str] | None = None, optional: Sequence[str] = ()
+) -> dict[str, npt.NDArray[Any]]:
+    """The arrays named `keys` of an `.npz` and those of `optional` that it holds, or all of them."""
     file, file_bytes = open_regular(path)
     with file:
         try:
             with zipfile.ZipFile(file) as archive:
-                return _read_members(archive, path, keys, file_bytes=file_bytes)
+                return _read_members(archive, path, keys, optional, file_bytes=file_bytes)
         except _DAMAGE as error:
             raise UserError(f"{path}: cannot be read as .npz ({reason(error)})") from None
 
 
 def _read_members(
-    archive: zipfile.ZipFile, path: Path, keys: Sequence[str] | None, *, file_bytes: int
+    archive: zipfile.ZipFile, path: Path, keys: Sequence[str] | None, optional: Sequence[str], *, file_bytes: int
 ) -> dict[str, npt.NDArray[Any]]:
     members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
     missing = [key for key in keys or () if key not in members]
     if missing:
         found = ", ".join(sorted(members)) or "nothing"
         raise UserError(f"{path}: lacks {', '.join(missing)} (it holds {short(found)})")
-    chosen = members if keys is None else {key: members[key] for key in keys}
+    chosen = members if keys is None else {key: members[key] for key in (*keys, *optional) if key in members}
     for key, info in chosen.items():
         _check_member(f"{path}: {key}", info, file_bytes=file_bytes)
     # All together, too: each might be just below the limit.

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from paota.data.dataset import Dataset
 from paota.data.sampling import Ints, blocks, draw_distinct, ragged_ranges
 from paota.data.shards import MAX_TOTAL, Shards
 from paota.errors import UserError
@@ -24,6 +25,14 @@ class Partition(Protocol):
     """Any callable like this one works; a frozen dataclass gets its options from the experiment file."""
 
     def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards: ...
+
+
+def deal(partition: Any, dataset: Dataset, *, devices: int, rng: np.random.Generator) -> Shards:
+    """The training samples of `dataset` dealt out to `devices`: by their labels, or by nature for `Natural`."""
+    if isinstance(partition, Natural):
+        return partition.of(dataset, devices=devices, rng=rng)
+    shards: Shards = partition(dataset.y_train, devices=devices, rng=rng)
+    return shards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +130,31 @@ class Iid:
         _check_call(self, labels, devices)
         pairs = np.arange(max(len(labels), devices))
         return Shards.from_pairs(pairs % devices, rng.permutation(len(labels))[pairs % len(labels)], devices=devices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Natural:
+    """One device for each different id in the dataset's `device_train`, in the order of the ids.
+
+    With fewer devices than ids, the devices are a random choice of them, the same for all algorithms of a seed.
+    """
+
+    def of(self, dataset: Dataset, *, devices: int, rng: np.random.Generator) -> Shards:
+        """Unlike the others it needs the ids, not the labels."""
+        if dataset.device_train is None:
+            raise UserError(f"data.partition = 'natural' needs an array device_train, and {dataset.name} has none")
+        ids, owner = np.unique(dataset.device_train, return_inverse=True)
+        _check_call(self, owner, devices)
+        if devices > len(ids):
+            raise UserError(
+                f"data.devices = {devices}, but device_train of {dataset.name} names {len(ids)}: "
+                f"set data.devices to {len(ids)}, or lower for a random choice of them"
+            )
+        chosen = np.sort(rng.permutation(len(ids))[:devices])
+        place = np.full(len(ids), -1)
+        place[chosen] = np.arange(devices)
+        sample = np.flatnonzero(place[owner] >= 0)
+        return Shards.from_pairs(place[owner[sample]], sample, devices=devices)
 
 
 def _check_call(partition: Any, labels: npt.NDArray[Any], devices: int) -> None:

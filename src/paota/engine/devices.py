@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..algorithms.base import Algorithm, Report, Work
 from ..faults.signals import Checked, corrupt_and_guard
+from ..training.augmentation import draw_augmentation
 from ..training.batches import draw_batches
 from ..training.learner import Orders, Trained
 from ..training.settings import Training
@@ -38,7 +39,9 @@ def train(
     ) -> Trained:  # fmt: skip
         position, steps = draw_batches(training, seed, device, number, fleet.shard_sizes[device], task.most_samples)
         sample = fleet.shard_indices[fleet.shard_offsets[device][:, None, None] + position]
-        orders = Orders(version % len(ring), ready, sample, steps, jnp.asarray(training.rate(version), ring.dtype))
+        augmentation = draw_augmentation(training, seed, device, number, *sample.shape[1:])
+        rate = jnp.asarray(training.rate(version), ring.dtype)
+        orders = Orders(version % len(ring), ready, sample, steps, rate, augmentation)
         return task.learner.train(training, orders, ring, fleet.x_train, fleet.y_train)
 
     columns = (row.version, row.ready, row.device, row.training)

@@ -21,7 +21,7 @@ from .deployment import Deployment
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class LocalTask:
     """One local training: what the server's order says.
 
     The last three numbers are all there is to plain SGD; `training_of` has every setting of `[training]`.
@@ -39,7 +39,7 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained:
+class LocalResult:
     """The result of one local training."""
 
     model: Mapping[str, NDArray[Any]]  # same names and shapes as in the task
@@ -53,7 +53,7 @@ def answer_hello(message: Message, context: Context) -> Message:
     return Message(RecordDict({"device": ConfigRecord(told)}), reply_to=message)
 
 
-def answer_order(message: Message, context: Context, train: Callable[[Task], Trained]) -> Message:
+def answer_order(message: Message, context: Context, train: Callable[[LocalTask], LocalResult]) -> Message:
     """To be registered with `@app.train()`: train, wait if the device shall look slow, answer."""
     began = time.monotonic()
     task = read_task(message)
@@ -70,9 +70,9 @@ def answer_order(message: Message, context: Context, train: Callable[[Task], Tra
     return Message(RecordDict(content), reply_to=message)
 
 
-def read_task(message: Message) -> Task:
+def read_task(message: Message) -> LocalTask:
     words: Any = message.content.config_records["order"]
-    return Task(
+    return LocalTask(
         label=str(words["label"]),
         device=int(words["device"]),
         version=int(words["version"]),
@@ -104,20 +104,20 @@ def device_data(context: Context, folder: Path) -> Any:
     return shard_of(experiment, partition_id(context), None if own is None else str(own))
 
 
-def training_of(task: Task, context: Context, folder: Path) -> Training:
+def training_of(task: LocalTask, context: Context, folder: Path) -> Training:
     """All of `[training]` that the order is about, from the experiment in the app's `folder`."""
     return _contestant(Deployment.from_run_config(context.run_config).load(folder), task.label).training
 
 
-def train_with_jax(context: Context, folder: Path) -> Callable[[Task], Trained]:
+def train_with_jax(context: Context, folder: Path) -> Callable[[LocalTask], LocalResult]:
     """The simulator's local training of the experiment in the app's `folder`, on this device's data."""
 
-    def train(task: Task) -> Trained:
+    def train(task: LocalTask) -> LocalResult:
         own = str(context.node_config.get("data", ""))
         run_config = json.dumps(dict(context.run_config), sort_keys=True)
         trainer = _trainer(run_config, folder, task.label, task.device, own)
         local, loss = trainer(trainer.layout.join(task.model), task.version, task.training)
-        return Trained(model=trainer.layout.split(local), num_examples=trainer.num_samples, loss=loss)
+        return LocalResult(model=trainer.layout.split(local), num_examples=trainer.num_samples, loss=loss)
 
     return train
 

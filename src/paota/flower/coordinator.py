@@ -230,9 +230,9 @@ class Coordinator:
         self.save(self.checkpoint())  # once more: who is in flight now, and the judgement
         self.advanced(self.history)
 
-    def finish(self, *, bring_home: bool) -> Checkpoint:
-        """The last checkpoint. `bring_home`: wait for what is in flight, so that the next algorithm finds them idle."""
-        latest_s = self.now_s + (self.pace.patience_s if bring_home else 0.0)
+    def finish(self, *, wait_for_devices: bool) -> Checkpoint:
+        """The last checkpoint. `wait_for_devices`: wait for what is in flight, so that the next algorithm finds them idle."""
+        latest_s = self.now_s + (self.pace.patience_s if wait_for_devices else 0.0)
         while self.roster.flights and self.now_s < latest_s:
             self._receive()
             self.roster.give_up(self.now_s)

@@ -46,7 +46,7 @@ def serve(grid: Grid, context: Context, folder: Path, *, clock: Clock | None = N
     for i, contestant in enumerate(contestants):
         last_one = i == len(contestants) - 1
         run = _Run(schedule, contestant, deployment, grid, clock or RealClock(), out / f"checkpoint-{i}")
-        done.append(last := run.go(bring_home=not last_one))
+        done.append(last := run.go(wait_for_devices=not last_one))
         trajectories.append(last.history.trajectory(plan, contestant, experiment.seed, last.model, last.compute_s))
     info = {**simulate.environment(started), "deployment": _facts(deployment, experiment, done)}
     result = Result(experiment=plan.experiment, trajectories=trajectories, info=info)
@@ -79,7 +79,7 @@ class _Run:
             min_devices=min(deployment.min_devices or experiment.data.devices, experiment.data.devices),
         )
 
-    def go(self, *, bring_home: bool) -> Checkpoint:
+    def go(self, *, wait_for_devices: bool) -> Checkpoint:
         saved = self.checkpoints.load()
         if saved is not None and saved.label != self.contestant.label:
             raise UserError(
@@ -94,7 +94,7 @@ class _Run:
             coordinator.synchronous(scheme.size(world))
         else:
             coordinator.periodic()
-        return coordinator.finish(bring_home=bring_home)
+        return coordinator.finish(wait_for_devices=wait_for_devices)
 
     def _coordinator(self, saved: Checkpoint | None) -> Coordinator:
         experiment, deployment = self.plan.experiment, self.deployment

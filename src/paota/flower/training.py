@@ -12,11 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.dataset import Dataset
-from ..data.load import load_dataset
+from ..data.load import load_data, load_dataset
+from ..data.partition import deal
+from ..data.scaling import Scaling
+from ..errors import UserError
 from ..experiment import Experiment
 from ..models.own import fitted, jax_model
 from ..rng import Purpose, host_rng
 from ..settings import as_tree
+from ..training.augmentation import draw_augmentation
 from ..training.batches import draw_batches
 from ..training.learner import GenericLearner, Orders
 from ..training.settings import Training
@@ -30,22 +34,28 @@ class Shard(NamedTuple):
     y: NDArray[np.int32]
     input_shape: tuple[int, ...]
     num_classes: int
+    scaling: Scaling | None
 
 
 def shard_of(experiment: Experiment, device: int, own_data: str | None = None) -> Shard:
     """Device k's part of the experiment's data set, the same as in the simulator; or all of its own data file."""
     if own_data:
+        if experiment.data.normalise != "none":
+            raise UserError(
+                f"data.normalise = '{experiment.data.normalise}' needs the samples of all devices, and a device with "
+                f"data of its own ({own_data}) knows only these: normalise the file itself"
+            )
         dataset = load_dataset(own_data, base=Path())
         return _shard(dataset, slice(None))
-    dataset = load_dataset(experiment.data.dataset, base=experiment.base)
+    dataset = load_data(experiment.data, base=experiment.base)
     rng = host_rng(experiment.seed, Purpose.PARTITION)
-    shards = experiment.data.partition(dataset.y_train, devices=experiment.data.devices, rng=rng)
+    shards = deal(experiment.data.partition, dataset, devices=experiment.data.devices, rng=rng)
     return _shard(dataset, shards.of(device))
 
 
 def _shard(dataset: Dataset, samples: Any) -> Shard:
     x, y = dataset.x_train[samples], dataset.y_train[samples]
-    return Shard(x, y, tuple(dataset.input_shape), dataset.num_classes)
+    return Shard(x, y, tuple(dataset.input_shape), dataset.num_classes, dataset.scaling)
 
 
 class LocalTrainer:
@@ -58,7 +68,7 @@ class LocalTrainer:
     def __init__(self, experiment: Experiment, training: Training, device: int, shard: Shard) -> None:
         self.device, self.num_samples, self.seed = device, len(shard.y), experiment.seed
         model = jax_model(fitted(experiment.model, shard.input_shape, shard.num_classes), "paota deploy")
-        self.learner = GenericLearner(model, shard.input_shape, shard.num_classes)
+        self.learner = GenericLearner(model, shard.input_shape, shard.num_classes, shard.scaling)
         self.training = jax.tree.map(np.float32, as_tree(training))
         self.layout = Layout.of(
             jax.eval_shape(lambda: model.init(jax.random.key(0), shard.input_shape, shard.num_classes))
@@ -87,6 +97,8 @@ def _train(
     sample, steps = draw_batches(
         training, jax.random.key(seed), device[None], number[None], num_samples[None], most_samples=len(y)
     )
-    orders = Orders(here, here == 0, sample, steps, jnp.asarray(training.rate(version[None]), start.dtype))
+    augmentation = draw_augmentation(training, jax.random.key(seed), device[None], number[None], *sample.shape[1:])
+    rate = jnp.asarray(training.rate(version[None]), start.dtype)
+    orders = Orders(here, here == 0, sample, steps, rate, augmentation)
     trained = learner.train(training, orders, start[None], x, y)
     return trained.local_model[0], trained.loss[0]

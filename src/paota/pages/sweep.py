@@ -15,7 +15,7 @@ from markupsafe import Markup
 from ..experiment import Experiment
 from ..runs.files import to_toml, write_text
 from ..sweeps.grid import Axis, Point, show
-from ..sweeps.outcome import Row, Sweep, answer, best_row, is_numeric, question
+from ..sweeps.outcome import Sweep, SweepRow, answer, best_row, is_numeric, question
 from . import palette
 from .curves import Curve
 from .figure import Figure, Style, Trace, View, axes, line, line_chart, numbers
@@ -145,7 +145,7 @@ def _heat_maps(sweep: Sweep) -> list[Figure]:
     return figures
 
 
-def _heat_map(sweep: Sweep, grid: Sequence[Sequence[Row | None]], best: Row | None) -> View:
+def _heat_map(sweep: Sweep, grid: Sequence[Sequence[SweepRow | None]], best: SweepRow | None) -> View:
     down, across, *_ = sweep.axes
     metric = sweep.best_by
     medians = [row.scores[metric.text].median for row in sweep.rows]
@@ -180,14 +180,14 @@ def _heat_map(sweep: Sweep, grid: Sequence[Sequence[Row | None]], best: Row | No
     )
 
 
-def _written(sweep: Sweep, row: Row | None, best: Row | None) -> str:
+def _written(sweep: Sweep, row: SweepRow | None, best: SweepRow | None) -> str:
     if row is None:
         return "failed"
     shown = sweep.best_by.show(row.scores[sweep.best_by.text].median)
     return f"★ {shown}" if row is best else shown
 
 
-def _record(sweep: Sweep, row: Row | None) -> list[Any]:
+def _record(sweep: Sweep, row: SweepRow | None) -> list[Any]:
     if row is None:
         return ["failed", "", "", "", ""]
     score = row.scores[sweep.best_by.text]

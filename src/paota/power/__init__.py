@@ -104,11 +104,11 @@ def method_options(method: str) -> tuple[str, ...]:
     if method == "exact":
         return ()
     if method == "mip":
-        from .mip import Options as MipOptions
+        from .mip import MipOptions
 
         return tuple(field.name for field in fields(MipOptions))
     if method == "qp":
-        from .qp import Options as QpOptions
+        from .qp import QpOptions
 
         return tuple(field.name for field in fields(QpOptions))
     raise unknown_name("method", method, METHODS)

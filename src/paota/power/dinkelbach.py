@@ -18,7 +18,7 @@ STOPPING = ("mended", "printed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class Pass:
     """Answer of one maximisation of h2 - lambda*h1: its point, or None, and why it has to be the last, if it has."""
 
     beta: Vector | None
@@ -26,7 +26,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class RatioOptimum:
     """The point to use, how many maximisations it took, whether the stopping rule was met, and that in a sentence."""
 
     beta: Vector
@@ -37,13 +37,13 @@ class Result:
 
 def maximise_ratio(
     functions: Quadratics,
-    maximise: Callable[[float, Vector], Step],
+    maximise: Callable[[float, Vector], Pass],
     start: Vector,
     *,
     tolerance: float,
     max_passes: int,
     stopping: str = "mended",
-) -> Result:
+) -> RatioOptimum:
     """The best beta found for h2/h1, or with `stopping` = "printed" the last one.
 
     `maximise(lambda, beta)` may use the current beta as its starting point; `tolerance` is of F, relative to h2.
@@ -61,13 +61,13 @@ def maximise_ratio(
             remaining = (h2 - tested * h1) / h2  # F relative to h2
             if step.give_up is None and remaining <= tolerance:
                 why = f"F fell to {max(remaining, 0.0):.1e} of h2 (tolerance {tolerance:g}) after {_passes(passes)}."
-                return Result(beta=best, passes=passes, converged=True, message=why)
+                return RatioOptimum(beta=best, passes=passes, converged=True, message=why)
             lambda_ = h2 / h1
         if step.give_up is not None:
             why = f"{step.give_up} in pass {passes}; the best point so far was kept."
-            return Result(beta=best, passes=passes, converged=False, message=why)
+            return RatioOptimum(beta=best, passes=passes, converged=False, message=why)
     why = f"Stopped after the most passes allowed ({max_passes}); the best point was kept."
-    return Result(beta=best, passes=max_passes, converged=False, message=why)
+    return RatioOptimum(beta=best, passes=max_passes, converged=False, message=why)
 
 
 def _passes(count: int) -> str:

@@ -18,7 +18,7 @@ from ..errors import UserError, unknown_name
 from . import checks
 from .backends import BACKENDS
 from .checks import Flags, Vector
-from .dinkelbach import STOPPING, Step, maximise_ratio
+from .dinkelbach import STOPPING, Pass, maximise_ratio
 from .level import over_square
 from .p5 import COORDINATES, encode, programme
 from .problem import Problem
@@ -30,7 +30,7 @@ MAX_COLUMNS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class MipOptions:
     """How the integer programme is built and solved."""
 
     segments: int = 16  # chords for each square
@@ -59,7 +59,7 @@ class Options:
 
 def solve(problem: Problem, **options: Any) -> Solution:
     """One instance by the paper's route; the certificate shows how far from optimal it is."""
-    chosen = Options(**options)
+    chosen = MipOptions(**options)
     if problem.nobody_ready:
         return nothing_to_solve(problem, method="mip")
     rho_is_upper = (problem.rho >= problem.theta)[problem.ready]
@@ -81,7 +81,7 @@ def host_solve(
     Never raises for what the training may bring: nobody ready or nobody able to send gives zeros, and a not-a-number
     (a model that diverged) is handed on to the ready devices, as the compiled solver does.
     """
-    chosen = Options(**options)
+    chosen = MipOptions(**options)
     ready = np.asarray(ready, dtype=bool)
     with np.errstate(invalid="ignore", over="ignore"):
         lo, hi = (p_max * bound(rho, theta) for bound in (np.minimum, np.maximum))
@@ -96,7 +96,7 @@ def host_solve(
     return power
 
 
-def _powers(lo: Vector, hi: Vector, rho_is_upper: Flags, c: float, options: Options) -> tuple[Vector, str]:
+def _powers(lo: Vector, hi: Vector, rho_is_upper: Flags, c: float, options: MipOptions) -> tuple[Vector, str]:
     """Powers of ready devices and the sentence why the search ended."""
     scale = float(hi.max())
     with np.errstate(over="ignore", under="ignore"):
@@ -114,7 +114,7 @@ def _powers(lo: Vector, hi: Vector, rho_is_upper: Flags, c: float, options: Opti
     return np.clip((at_zero + slope * beta) * scale, lo, hi), message
 
 
-def _best_beta(functions: Quadratics, options: Options) -> tuple[Vector, str]:
+def _best_beta(functions: Quadratics, options: MipOptions) -> tuple[Vector, str]:
     """Algorithm 2 over P5 for the active devices."""
     squares = COORDINATES[options.coordinates](functions)
     n, m = functions.g.size, options.segments
@@ -127,10 +127,10 @@ def _best_beta(functions: Quadratics, options: Options) -> tuple[Vector, str]:
     backend = BACKENDS[options.backend]
     deadline = time.monotonic() + options.time_limit_s
 
-    def maximise(lambda_: float, beta: Vector) -> Step:
+    def maximise(lambda_: float, beta: Vector) -> Pass:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
-            return Step(beta=None, give_up=f"The time limit of {options.time_limit_s:g} s was reached")
+            return Pass(beta=None, give_up=f"The time limit of {options.time_limit_s:g} s was reached")
         model = programme(functions, squares, lambda_, segments=m, unit=functions.h2(beta))
         outcome = backend(
             model,
@@ -141,10 +141,10 @@ def _best_beta(functions: Quadratics, options: Options) -> tuple[Vector, str]:
         )
         found = None if outcome.x is None else np.clip(outcome.x[:n], 0.0, 1.0)
         if outcome.proven:
-            return Step(beta=found)
+            return Pass(beta=found)
         if "time" in outcome.status:
-            return Step(beta=found, give_up=f"The time limit of {options.time_limit_s:g} s was reached")
-        return Step(beta=found, give_up=f"The {options.backend} solver stopped early ({outcome.status})")
+            return Pass(beta=found, give_up=f"The time limit of {options.time_limit_s:g} s was reached")
+        return Pass(beta=found, give_up=f"The {options.backend} solver stopped early ({outcome.status})")
 
     start = np.full(n, 0.5)
     result = maximise_ratio(

@@ -23,7 +23,7 @@ from .solution import Solution, certified, nothing_to_solve
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class QpOptions:
     backend: str = "highs"  # clarabel where installed
     time_limit_s: float = 60.0
 
@@ -36,7 +36,7 @@ class Options:
 
 def solve(problem: Problem, **options: Any) -> Solution:
     """One instance through a QP solver; the certificate shows how well it did."""
-    chosen = Options(**options)
+    chosen = QpOptions(**options)
     if problem.nobody_ready:
         return nothing_to_solve(problem, method="qp")
     lo, hi = problem.ready_lo, problem.ready_hi

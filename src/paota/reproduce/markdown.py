@@ -7,12 +7,12 @@ from typing import Any
 
 from ..pages.reproduction import COLUMNS, NAMES, number, value_text
 from .claims import Verdict
-from .tables import Row
+from .tables import Facts
 
 BETA = {"exact": "optimised (P2)", "staleness": "staleness only", "similarity": "similarity only", "uniform": "uniform"}
 
 
-def summary(verdicts: Sequence[Verdict], tables: Mapping[str, Sequence[Row]], cells: Mapping[str, Any]) -> str:
+def summary(verdicts: Sequence[Verdict], tables: Mapping[str, Sequence[Facts]], cells: Mapping[str, Any]) -> str:
     """The text of summary.md."""
     parts = [
         "### Verdicts\n",
@@ -49,7 +49,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterable[str]:
     yield ""
 
 
-def _table1(rows: Sequence[Row]) -> Iterable[str]:
+def _table1(rows: Sequence[Facts]) -> Iterable[str]:
     targets = list(dict.fromkeys(row["target"] for row in rows))
     yield "| method | " + " | ".join(f"{target:.0%}" for target in targets) + " |"
     yield "|---|" + "---|" * len(targets)
@@ -59,7 +59,7 @@ def _table1(rows: Sequence[Row]) -> Iterable[str]:
     yield ""
 
 
-def _reach(row: Row) -> str:
+def _reach(row: Facts) -> str:
     halves = " / ".join(
         f"{number(row[what])} ({number(row[f'{what}_q25'])} to {number(row[f'{what}_q75'])})"
         for what in ("rounds", "seconds")
@@ -69,7 +69,7 @@ def _reach(row: Row) -> str:
     return halves + beside
 
 
-def _plain(rows: Sequence[Row], shown: Mapping[str, str]) -> Iterable[str]:
+def _plain(rows: Sequence[Facts], shown: Mapping[str, str]) -> Iterable[str]:
     if not rows:
         yield "This part was not run.\n"
         return
@@ -80,7 +80,7 @@ def _plain(rows: Sequence[Row], shown: Mapping[str, str]) -> Iterable[str]:
     yield ""
 
 
-def _named(row: Row, key: str) -> str:
+def _named(row: Facts, key: str) -> str:
     if key == "value" and row.get("ablation") == "beta":
         return BETA.get(str(row[key]), str(row[key]))
     return value_text(row[key], key)

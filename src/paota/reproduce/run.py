@@ -18,7 +18,7 @@ from .claims import Verdict, judge_all
 from .evidence import Evidence
 from .gather import Cells, gather
 from .markdown import summary
-from .tables import Row, write_tables
+from .tables import Facts, write_tables
 
 MOST_WORKERS = 8
 
@@ -32,7 +32,7 @@ class Reproduction:
     scale: catalogue.Scale
     evidence: Evidence
     verdicts: Sequence[Verdict]
-    tables: dict[str, list[Row]]
+    tables: dict[str, list[Facts]]
     figures: list[str]
 
 

@@ -24,12 +24,12 @@ PAPER_TABLE = {
 }
 PAPER_TARGETS = (0.5, 0.6, 0.7, 0.8)
 
-Row = dict[str, Any]
+Facts = dict[str, Any]
 
 
 def write_tables(
     cells: Cells, evidence: Evidence, verdicts: Sequence[Verdict], scale: Scale, folder: Path
-) -> dict[str, list[Row]]:
+) -> dict[str, list[Facts]]:
     """All tables, written and returned by name."""
     made = {
         "verdicts": [verdict_row(v) for v in verdicts],
@@ -50,13 +50,13 @@ def write_tables(
     return made
 
 
-def columns_of(rows: Sequence[Row]) -> Columns:
+def columns_of(rows: Sequence[Facts]) -> Columns:
     """Rows with equal keys as a table, column by column."""
     names = list(rows[0]) if rows else ["nothing"]
     return {name: np.array([row[name] for row in rows], dtype=object) for name in names}
 
 
-def verdict_row(v: Verdict) -> Row:
+def verdict_row(v: Verdict) -> Facts:
     """One claim with its verdict."""
     return {
         "claim": v.claim.id, "statement": v.claim.statement, "paper": v.claim.paper, "verdict": v.status,
@@ -67,7 +67,7 @@ def verdict_row(v: Verdict) -> Row:
     }  # fmt: skip
 
 
-def table1_rows(evidence: Evidence) -> Iterable[Row]:
+def table1_rows(evidence: Evidence) -> Iterable[Facts]:
     """Rounds and seconds to each target, with quartiles and the paper's own figures."""
     for period_s, setting in ((8, evidence.quiet), (6, evidence.six)):
         for method in METHOD_LABELS:
@@ -90,7 +90,7 @@ def _printed(method: str, target: float) -> tuple[float, float]:
     return float(rounds), seconds
 
 
-def accuracy_rows(evidence: Evidence) -> Iterable[Row]:
+def accuracy_rows(evidence: Evidence) -> Iterable[Facts]:
     """Final accuracy of every method in the paper's settings."""
     for name, setting in (
         ("-174 dBm/Hz, 8 s", evidence.quiet),
@@ -102,7 +102,7 @@ def accuracy_rows(evidence: Evidence) -> Iterable[Row]:
             yield {"setting": name, "method": method, "final_accuracy": middle, "q25": low, "q75": high}
 
 
-def curve_rows(evidence: Evidence) -> Iterable[Row]:
+def curve_rows(evidence: Evidence) -> Iterable[Facts]:
     """Mean over seeds, round by round: what Figs. 3 and 4 draw."""
     for name, setting in (("quiet", evidence.quiet), ("loud", evidence.loud)):
         for method, curves in setting.items():
@@ -114,7 +114,7 @@ def curve_rows(evidence: Evidence) -> Iterable[Row]:
                 }  # fmt: skip
 
 
-def noise_rows(evidence: Evidence) -> Iterable[Row]:
+def noise_rows(evidence: Evidence) -> Iterable[Facts]:
     """Final accuracy of every series at every noise level."""
     for name, curve in evidence.noise.items():
         for level, accuracy in zip(curve.levels_dbm, curve.accuracy, strict=True):
@@ -125,7 +125,7 @@ def noise_rows(evidence: Evidence) -> Iterable[Row]:
             }  # fmt: skip
 
 
-def break_rows(evidence: Evidence) -> Iterable[Row]:
+def break_rows(evidence: Evidence) -> Iterable[Facts]:
     """At which noise density each series breaks."""
     for name, curve in evidence.noise.items():
         low, _, high = quartiles(curve.breaks_dbm())
@@ -136,10 +136,10 @@ def break_rows(evidence: Evidence) -> Iterable[Row]:
         }  # fmt: skip
 
 
-def ablation_rows(cells: Cells) -> Iterable[Row]:
+def ablation_rows(cells: Cells) -> Iterable[Facts]:
     """Final accuracy and seconds to 70 and 80 % for every value of every ablation."""
 
-    def row(kind: str, value: Any, method: str, cell: Any, label: str) -> Row:
+    def row(kind: str, value: Any, method: str, cell: Any, label: str) -> Facts:
         low, middle, high = quartiles(final(cell, label))
         return {
             "ablation": kind, "value": value, "method": method, "final_accuracy": middle, "q25": low, "q75": high,
@@ -159,7 +159,7 @@ def ablation_rows(cells: Cells) -> Iterable[Row]:
             yield row("eta", float(label), method, swept, label)
 
 
-def optimum_rows(cells: Cells, scale: Scale) -> Iterable[Row]:
+def optimum_rows(cells: Cells, scale: Scale) -> Iterable[Facts]:
     """How finished the search for F(w*) of each seed was."""
     best = np.min(cells["optimum-crossed"].arrays["values"], axis=1)
     for seed in range(scale.seeds):
@@ -167,7 +167,7 @@ def optimum_rows(cells: Cells, scale: Scale) -> Iterable[Row]:
         yield {"best": best[seed]} | {key: facts[key] for key in ("seed", "value", "gradient_norm", "last_gain")}
 
 
-def power_rows(cells: Cells) -> Iterable[Row]:
+def power_rows(cells: Cells) -> Iterable[Facts]:
     """How often the printed cap breaks the paper's own power constraint (Eq. individual_power)."""
     for name in ("quiet", "loud"):
         for label in cells[name].labels:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..data.dataset import Dataset
-from ..data.load import load_dataset
+from ..data.load import load_data
+from ..data.partition import deal
 from ..data.shards import Shards
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
@@ -17,6 +18,7 @@ from ..rng import Purpose, host_rng
 from ..timing.latency import Latencies
 from ..timing.schemes import World
 from ..timing.timeline import Timeline
+from ..training.augmentation import check_images
 
 if TYPE_CHECKING:
     from ..models.base import Model
@@ -56,16 +58,18 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
         raise UserError(f"seeds must be at least 1, not {seeds}")
     for contestant in experiment.contestants:
         _check_server(contestant)
-    dataset = load_dataset(experiment.data.dataset, base=experiment.base)
+    data = experiment.data
+    dataset = load_data(data, base=experiment.base)
     model = fitted(experiment.model, tuple(dataset.input_shape), dataset.num_classes)
     trainings = [contestant.training for contestant in experiment.contestants]
     check_model(model, tuple(dataset.input_shape), dataset.num_classes, experiment.seed, trainings)
-    data = experiment.data
+    for contestant in experiment.contestants:
+        check_images(contestant.training, dataset)
     shards, timelines, judged_every = {}, {}, {}
     numbers = tuple(range(experiment.seed, experiment.seed + seeds))
     for seed in numbers:
         rng = host_rng(seed, Purpose.PARTITION)
-        shards[seed] = data.partition(dataset.y_train, devices=data.devices, rng=rng)
+        shards[seed] = deal(data.partition, dataset, devices=data.devices, rng=rng)
         for contestant in experiment.contestants:
             latencies = Latencies(contestant.timing.latency, devices=data.devices, seed=seed)
             if contestant.faults.in_timeline:

@@ -210,7 +210,8 @@ class Schedule:
 
 def learner_of(plan: Plan, contestant: Contestant) -> tuple[Learner, str]:
     """What trains and judges for one algorithm, and one line that says which and why."""
-    return choose(plan.model, plan.dataset.x_train, plan.dataset.num_classes, contestant.training)
+    data = plan.dataset
+    return choose(plan.model, data.x_train, data.num_classes, contestant.training, data.scaling)
 
 
 def learners_in_words(plan: Plan) -> str:

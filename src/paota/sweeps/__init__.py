@@ -16,9 +16,9 @@ from . import folder as folders
 from .folder import SweepSpec
 from .grid import Axis, make_axes, parse_axis
 from .metrics import Metric, parse_metric
-from .outcome import Row, Sweep, rows_of, standard_metrics
+from .outcome import Sweep, SweepRow, rows_of, standard_metrics
 
-__all__ = ["Axis", "Metric", "Row", "Sweep", "SweepSpec", "compute", "gather", "parse_axis", "prepare", "sweep"]
+__all__ = ["Axis", "Metric", "Sweep", "SweepRow", "SweepSpec", "compute", "gather", "parse_axis", "prepare", "sweep"]
 
 
 def sweep(
@@ -125,7 +125,7 @@ def gather(path: Path, spec: SweepSpec, failed: Mapping[int, str], *, keep: bool
 
     metric = parse_metric(spec.best)
     metrics = standard_metrics(metric, spec.experiment.targets)
-    rows: list[Row] = []
+    rows: list[SweepRow] = []
     for point in spec.points:
         result = folders.finished(folders.path_of(path, spec, point), point, spec.seeds)
         if result is not None:

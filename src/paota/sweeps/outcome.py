@@ -19,7 +19,7 @@ from .metrics import Metric, spread
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """One label at one point."""
 
     point: int
@@ -38,7 +38,7 @@ class Sweep:
     best_by: Metric
     metrics: tuple[Metric, ...]
     seeds: int
-    rows: tuple[Row, ...]
+    rows: tuple[SweepRow, ...]
     failed: Mapping[int, str] = field(default_factory=dict)  # why, by point
     points: int = 0
     folder: Path | None = None
@@ -48,7 +48,7 @@ class Sweep:
         """Of the algorithms, in the order of the experiment."""
         return list(dict.fromkeys(row.label for row in self.rows))
 
-    def of(self, label: str) -> list[Row]:
+    def of(self, label: str) -> list[SweepRow]:
         """The rows of one label, by point."""
         found = [row for row in self.rows if row.label == label]
         if not found:
@@ -82,22 +82,22 @@ def standard_metrics(best_by: Metric, targets: Sequence[float]) -> tuple[Metric,
     return tuple({metric.text: metric for metric in wanted}.values())
 
 
-def rows_of(point: Point, result: Result, metrics: Sequence[Metric]) -> list[Row]:
+def rows_of(point: Point, result: Result, metrics: Sequence[Metric]) -> list[SweepRow]:
     """One row for each label of a point's result."""
     made = []
     for label in result.labels:
         runs = result.of(label)
         diverged = sum(run.diverged_round is not None for run in runs)
         scores = {metric.text: spread(metric, runs) for metric in metrics}
-        made.append(Row(point.index, label, point.values, scores, diverged))
+        made.append(SweepRow(point.index, label, point.values, scores, diverged))
     return made
 
 
-def best_row(rows: Sequence[Row], metric: Metric) -> Row | None:
+def best_row(rows: Sequence[SweepRow], metric: Metric) -> SweepRow | None:
     """The best median; among equals the better worse quartile, then the earlier point. None if no point gets there."""
     sign = 1 if metric.kind.smaller_is_better else -1
 
-    def rank(row: Row) -> tuple[float, float, int]:
+    def rank(row: SweepRow) -> tuple[float, float, int]:
         mine = row.scores[metric.text]
         return sign * mine.median, sign * (mine.high if sign > 0 else mine.low), row.point
 
@@ -105,7 +105,7 @@ def best_row(rows: Sequence[Row], metric: Metric) -> Row | None:
     return min(able, key=rank, default=None)
 
 
-def as_good(rows: Sequence[Row], best: Row, metric: Metric) -> list[Row]:
+def as_good(rows: Sequence[SweepRow], best: SweepRow, metric: Metric) -> list[SweepRow]:
     """Other points whose median lies inside the best point's middle half: the seeds cannot tell them apart."""
     low, high = best.scores[metric.text].low, best.scores[metric.text].high
     return [row for row in rows if row is not best and low <= row.scores[metric.text].median <= high]
@@ -130,7 +130,7 @@ def sentence(sweep: Sweep, label: str) -> str:
     return text + "".join(f" {hint}" for hint in _edges(sweep, best))
 
 
-def _nobody(sweep: Sweep, label: str, rows: Sequence[Row]) -> str:
+def _nobody(sweep: Sweep, label: str, rows: Sequence[SweepRow]) -> str:
     final = Metric("final_accuracy")
     able = [row for row in rows if row.diverged < len(row.scores[final.text].values)]
     if not able:
@@ -141,7 +141,7 @@ def _nobody(sweep: Sweep, label: str, rows: Sequence[Row]) -> str:
     return f"{text}; the highest accuracy at the end is {highest}, with {place(sweep.axes, top.values)}."
 
 
-def _edges(sweep: Sweep, best: Row) -> list[str]:
+def _edges(sweep: Sweep, best: SweepRow) -> list[str]:
     """A best value at the end of its axis may not be the best there is."""
     hints = []
     for axis, value in zip(sweep.axes, best.values, strict=True):
@@ -158,7 +158,7 @@ def is_numeric(axis: Axis) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in axis.values)
 
 
-def _seeds(row: Row, metric: Metric) -> int:
+def _seeds(row: SweepRow, metric: Metric) -> int:
     return len(row.scores[metric.text].values)
 
 

@@ -27,7 +27,8 @@ class Landscape:
         self.model, self.shards = model, shards
         self._shape = (tuple(dataset.input_shape), dataset.num_classes)
         # As floats once: gradients are asked for hundreds of times.
-        self.x, self.y = as_float(jnp.asarray(dataset.x_train)), jnp.asarray(dataset.y_train)
+        self.x = as_float(jnp.asarray(dataset.x_train), dataset.scaling)
+        self.y = jnp.asarray(dataset.y_train)
         share = np.bincount(shards.indices, minlength=len(dataset.y_train)) / len(shards.indices)
         self.share = jnp.asarray(share, float)  # a sample counts once for every device that holds it
         example = jax.eval_shape(lambda: model.init(jax.random.key(0), *self._shape))

@@ -17,12 +17,15 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
+from ..data.scaling import Scaling
 from ..errors import unknown_name
 from ..models.base import Model, loss_of, score_of
+from .augmentation import crop_and_flip
 from .optimisers import transformation_of
 from .settings import Training
 
 EVALUATION_BLOCK = 10_000  # samples judged at once; bounds the memory of a forward pass
+CONVOLVED_BLOCK = 100  # the same for convolutions on CPUs, whose images should stay in the cache
 DEVICES_AT_ONCE = {"cpu": 16}  # trained side by side; more would leave the processor's cache
 DEVICES_AT_ONCE_ELSEWHERE = 512
 
@@ -35,6 +38,7 @@ class Orders(NamedTuple):
     sample: Int[Array, "n M B"]
     steps: Int[Array, " n"] | None  # that each makes; None: all M
     rate: Float[Array, ...]  # learning rate: one for all, or [n]
+    augmentation: Int[Array, "n M B 3"] | None = None  # of every image, as `crop_and_flip` wants it
 
 
 class Trained(NamedTuple):
@@ -79,6 +83,7 @@ class GenericLearner:
     model: Model
     input_shape: tuple[int, ...]
     num_classes: int
+    scaling: Scaling | None = None
 
     @property
     def name(self) -> str:
@@ -115,31 +120,38 @@ class GenericLearner:
         self, model: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array, first: Any, count: int
     ) -> tuple[jax.Array, jax.Array]:
         params = self.unravel(model)
-        right, loss = jnp.zeros(()), jnp.zeros(())
-        for offset in range(0, count, EVALUATION_BLOCK):
-            size = min(EVALUATION_BLOCK, count - offset)
-            wanted = first + offset
+        block = min(count, CONVOLVED_BLOCK if self._convolves_on_cpu() else EVALUATION_BLOCK)
+
+        def one_more(i: Any, sums: tuple[jax.Array, jax.Array], size: int = block) -> tuple[jax.Array, jax.Array]:
+            wanted = first + i * block
             begin = jnp.clip(wanted, 0, len(y) - size)  # a range may end beyond the last sample
             images, labels, share = (jax.lax.dynamic_slice_in_dim(a, begin, size) for a in (x, y, weight))
             share = jnp.where(begin + jnp.arange(size) >= wanted, share, 0.0)
-            logits = self.model.apply(params, as_float(images))
-            right += share @ score_of(self.model)(logits, labels).astype(share.dtype)
-            loss += share @ loss_of(self.model)(logits, labels)
-        return right, loss
+            logits = self.model.apply(params, as_float(images, self.scaling))
+            right = share @ score_of(self.model)(logits, labels).astype(share.dtype)
+            return sums[0] + right, sums[1] + share @ loss_of(self.model)(logits, labels)
+
+        blocks, rest = divmod(count, block)
+        sums = jax.lax.fori_loop(0, blocks, one_more, (jnp.zeros(()), jnp.zeros(())))
+        return one_more(blocks, sums, rest) if rest else sums
 
     def devices_at_once(self) -> int:
-        backend = jax.default_backend()
-        if backend == "cpu" and self._convolves():
+        """How many devices are trained side by side."""
+        if self._convolves_on_cpu():
             return 1  # convolutions with a kernel of their own for each device are slow side by side on CPUs
-        return DEVICES_AT_ONCE.get(backend, DEVICES_AT_ONCE_ELSEWHERE)
+        return DEVICES_AT_ONCE.get(jax.default_backend(), DEVICES_AT_ONCE_ELSEWHERE)
 
     def unravel(self, flat: jax.Array) -> Any:
         return _unravel(self.model, self.input_shape, self.num_classes)(flat)
 
-    def _convolves(self) -> bool:
-        params = jax.eval_shape(lambda: self.model.init(jax.random.key(0), self.input_shape, self.num_classes))
-        x = jax.ShapeDtypeStruct((1, *self.input_shape), jnp.float32)
-        return "conv_general_dilated" in str(jax.make_jaxpr(self.model.apply)(params, x))
+    def _convolves_on_cpu(self) -> bool:
+        """Whether the model convolves where that wants care; if so, JAX is told how to do it quickly."""
+        if jax.default_backend() != "cpu" or not _convolves(self.model, self.input_shape, self.num_classes):
+            return False
+        from .convolution import install
+
+        install()
+        return True
 
     def _side_by_side(
         self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: jax.Array, y: jax.Array
@@ -148,46 +160,57 @@ class GenericLearner:
         # Where devices make different numbers of steps, a block is done with its busiest one.
         most = None if orders.steps is None else jnp.max(jnp.where(orders.ready, orders.steps, 0))
 
-        def loss(params: Any, indices: jax.Array) -> jax.Array:
-            logits = self.model.apply(params, as_float(x[indices]))  # bytes are gathered, and scaled only then
+        def loss(params: Any, indices: jax.Array, draws: jax.Array | None) -> jax.Array:
+            images = x[indices] if draws is None else crop_and_flip(x[indices], draws)
+            logits = self.model.apply(
+                params, as_float(images, self.scaling)
+            )  # bytes are gathered, and scaled only then
             return loss_of(self.model)(logits, y[indices]).mean()
 
-        def one_device(slot: jax.Array, sample: jax.Array, steps: Any, rate: jax.Array) -> Trained:
+        def one_device(slot: jax.Array, sample: jax.Array, steps: Any, rate: jax.Array, augmentation: Any) -> Trained:
             start = ring[slot]
             origin = self.unravel(start)
 
-            def step(carry: tuple[Any, Any], indices: jax.Array) -> tuple[tuple[Any, Any], jax.Array]:
+            def step(carry: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], jax.Array]:
                 params, memory = carry
-                value, gradient = jax.value_and_grad(loss)(params, indices)
+                value, gradient = jax.value_and_grad(loss)(params, *batch)
                 if (mu := training.proximal) is not None:
                     gradient = jax.tree.map(lambda g, w, w0: g + mu * (w - w0), gradient, params, origin)
                 direction, memory = transformation.update(gradient, memory, params)
                 return (jax.tree.map(lambda w, u: w - rate * u, params, direction), memory), value
 
-            begin = origin, transformation.init(origin)
+            begin, batches = (origin, transformation.init(origin)), (sample, augmentation)
             if most is None:
-                (params, _), losses = jax.lax.scan(step, begin, sample)
+                (params, _), losses = jax.lax.scan(step, begin, batches)
                 mean = losses.mean()
             else:
-                (params, _), mean = _some_steps(step, begin, sample, steps, most)
+                (params, _), mean = _some_steps(step, begin, batches, steps, most)
             local = ravel_pytree(params)[0]
             return Trained(local, local - start, mean)
 
-        axes = (0, 0, None if orders.steps is None else 0, 0 if jnp.ndim(orders.rate) else None)
-        return jax.vmap(one_device, in_axes=axes)(orders.slot, orders.sample, orders.steps, orders.rate)
+        axes = (0, 0, None if orders.steps is None else 0, 0 if jnp.ndim(orders.rate) else None, 0)
+        columns = (orders.slot, orders.sample, orders.steps, orders.rate, orders.augmentation)
+        return jax.vmap(one_device, in_axes=axes)(*columns)
 
 
-def _some_steps(step: Any, begin: Any, sample: jax.Array, steps: jax.Array, most: jax.Array) -> tuple[Any, jax.Array]:
-    """`step` over the first `steps` rows of `sample`, and the mean loss; `most` >= `steps` bounds the loop."""
+def _some_steps(step: Any, begin: Any, batches: Any, steps: jax.Array, most: jax.Array) -> tuple[Any, jax.Array]:
+    """`step` over the first `steps` of the `batches`, and the mean loss; `most` >= `steps` bounds the loop."""
 
     def masked(i: jax.Array, carry: tuple[Any, jax.Array]) -> tuple[Any, jax.Array]:
         old, total = carry
-        new, value = step(old, sample[i])
+        new, value = step(old, jax.tree.map(lambda column: column[i], batches))
         mine = i < steps
         return jax.tree.map(lambda a, b: jnp.where(mine, a, b), new, old), total + jnp.where(mine, value, 0.0)
 
     end, total = jax.lax.fori_loop(0, most, masked, (begin, jnp.zeros(())))
     return end, total / steps
+
+
+@functools.lru_cache(maxsize=64)
+def _convolves(model: Model, input_shape: tuple[int, ...], num_classes: int) -> bool:
+    params = jax.eval_shape(lambda: model.init(jax.random.key(0), input_shape, num_classes))
+    x = jax.ShapeDtypeStruct((1, *input_shape), jnp.float32)
+    return "conv_general_dilated" in str(jax.make_jaxpr(model.apply)(params, x))
 
 
 @functools.lru_cache(maxsize=64)
@@ -197,27 +220,37 @@ def _unravel(model: Model, input_shape: tuple[int, ...], num_classes: int) -> An
         return ravel_pytree(jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), example))[1]
 
 
-def as_float(x: jax.Array) -> jax.Array:
-    """Pixels 0..255 are stored as bytes (a quarter of the memory traffic) and scaled to [0, 1] where they are used."""
-    return x.astype(float) / 255 if x.dtype == jnp.uint8 else x.astype(float)
+def as_float(x: jax.Array, scaling: Scaling | None = None) -> jax.Array:
+    """Pixels 0..255 are stored as bytes (a quarter of the memory traffic) and scaled to [0, 1] where they are used.
+
+    With a `scaling`, every channel is then normalised.
+    """
+    value = x.astype(float) / 255 if x.dtype == jnp.uint8 else x.astype(float)
+    if scaling is None:
+        return value
+    return (value - jnp.asarray(scaling.mean, value.dtype)) / jnp.asarray(scaling.std, value.dtype)
 
 
-def choose(model: Model, x: NDArray[Any], num_classes: int, training: Training) -> tuple[Learner, str]:
+def choose(
+    model: Model, x: NDArray[Any], num_classes: int, training: Training, scaling: Scaling | None = None
+) -> tuple[Learner, str]:
     """The learner for this model, data and way of training, and one line that says which and why.
 
     The environment variable `PAOTA_LEARNER` = "generic" keeps kernels out.
     """
     if hasattr(model, "learner"):  # computed outside JAX
-        learner: Learner = model.learner(training)
+        learner: Learner = model.learner(training, scaling)
         return learner, learner.name
     wanted = os.environ.get("PAOTA_LEARNER", "auto")
     if wanted not in ("auto", "generic"):
         raise unknown_name("value of the environment variable PAOTA_LEARNER", wanted, ("auto", "generic"))
-    generic = GenericLearner(model, tuple(x.shape[1:]), num_classes)
+    generic = GenericLearner(model, tuple(x.shape[1:]), num_classes, scaling)
     if wanted == "generic":
         return generic, "generic (as PAOTA_LEARNER says)"
     if (beyond := training.beyond_plain_sgd) is not None:
         return generic, f"generic (no kernel for {beyond})"
+    if scaling is not None:
+        return generic, "generic (no kernel for data.normalise)"
     from .kernels import mlp
 
     if (why := mlp.unsuitable(model, x, num_classes)) is not None:

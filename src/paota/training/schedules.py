@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 from ..settings import setting
 
 
-class Schedule(Protocol):
+class RateSchedule(Protocol):
     """A frozen dataclass whose fields are settings of `[training]`."""
 
     def factor(self, version: Int[Array, " n"]) -> Float[Array, " n"] | float:
@@ -55,7 +55,7 @@ class Exponential:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class StepDecay:
     """c^floor(r / R): the rate drops to `decay_factor` of itself every `decay_rounds` rounds."""
 
     decay_factor: float = setting(0.1, above=0, high=1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from jaxtyping import Array, Float, Int
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..registry import OPTIMISERS, SCHEDULES
 from ..settings import choice, setting
+
+if TYPE_CHECKING:  # the settings of an experiment are read without JAX
+    from jaxtyping import Array, Float, Int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,7 @@ class Training:
     weight_decay: float | None = setting(None, low=0)  # adds weight_decay w to the gradient
     max_gradient_norm: float | None = setting(None, above=0)  # longer gradients are shortened to this length
     proximal: float | None = setting(None, low=0)  # FedProx's mu: adds mu (w - w_start) to the gradient
+    augment: str = setting("none", options=("none", "crop-flip"))  # of images, drawn anew for every mini-batch
 
     def __post_init__(self) -> None:
         if self.least_steps is not None and self.epochs is not None:
@@ -46,8 +48,9 @@ class Training:
         names = {
             "optimiser": OPTIMISERS.name_of(type(self.optimiser)),
             "schedule": SCHEDULES.name_of(type(self.schedule)),
+            "augment": self.augment,
         }
-        for key, plain in (("optimiser", "sgd"), ("schedule", "constant")):
+        for key, plain in (("optimiser", "sgd"), ("schedule", "constant"), ("augment", "none")):
             if names[key] != plain:
                 return f"training.{key} = '{names[key]}'"
         rest = ("weight_decay", "max_gradient_norm", "proximal", "epochs", "least_steps")

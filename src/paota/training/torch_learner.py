@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..registry import OPTIMISERS
+from .augmentation import PADDING
 from .learner import Orders, Trained
 from .optimisers import Adam, Momentum, Sgd
 from .settings import Training
 
 if TYPE_CHECKING:
+    from ..data.scaling import Scaling
     from ..models.adapters.torch_module import TorchModel, Workspace
 
 JUDGED_AT_ONCE = 1_000  # samples; more would leave the processor's cache
@@ -38,6 +40,7 @@ class TorchLearner:
     """A `Learner` for a PyTorch module: plain SGD, momentum and Adam with everything else that `[training]` has."""
 
     model: TorchModel
+    scaling: Scaling | None = None
 
     @property
     def name(self) -> str:
@@ -73,30 +76,43 @@ class TorchLearner:
         slot, ready, sample, rate = map(np.asarray, (orders.slot, orders.ready, orders.sample, orders.rate))
         steps = np.full(len(slot), sample.shape[1]) if orders.steps is None else np.asarray(orders.steps)
         rates = np.broadcast_to(rate, slot.shape)
+        augmentation = None if orders.augmentation is None else np.asarray(orders.augmentation)
         labels, x = np.array(labels), _samples[int(number)]
         local = np.asarray(ring)[slot]
         losses = np.zeros(len(slot), local.dtype)
         with self.model.workspace() as work:
             work.module.train()
-            for k in np.flatnonzero(ready):
+            for k in map(int, np.flatnonzero(ready)):
                 with torch.no_grad():
                     work.weights.copy_(torch.from_numpy(local[k]))
-                losses[k] = self._one_device(
-                    work, direction_of(training, work.weights), x, sample[k], labels[k], int(steps[k]), float(rates[k])
-                )
+
+                def batch(m: int, k: int = k) -> tuple[NDArray[Any], NDArray[Any]]:
+                    images = x[sample[k, m]]
+                    return images if augmentation is None else cropped(images, augmentation[k, m]), labels[k, m]
+
+                direction = direction_of(training, work.weights)
+                losses[k] = self._one_device(work, direction, batch, int(steps[k]), float(rates[k]))
                 local[k] = work.weights.cpu().numpy()
         return local, losses
 
     def _one_device(
-        self, work: Workspace, direction: Direction | None, x: NDArray[Any], sample: NDArray[Any], labels: NDArray[Any],
-        steps: int, rate: float,
-    ) -> float:  # fmt: skip
-        """`steps` local steps from `work.weights`, in place; the mean loss of their mini-batches.  # Eq. local_update"""
+        self,
+        work: Workspace,
+        direction: Direction | None,
+        batch: Callable[[int], tuple[Any, Any]],
+        steps: int,
+        rate: float,
+    ) -> float:
+        """`steps` local steps from `work.weights`, in place; the mean loss of their mini-batches.  # Eq. local_update
+
+        `batch(m)`: samples and labels of step m.
+        """
         import torch
 
         total = 0.0
         for m in range(steps):
-            loss = self.model.loss_of(work.outputs(x[sample[m]]), work.labels(labels[m])).mean()
+            images, labels = batch(m)
+            loss = self.model.loss_of(work.outputs(images, self.scaling), work.labels(labels)).mean()
             gradients = torch.autograd.grad(loss, work.parameters, materialize_grads=True)
             with torch.no_grad():
                 if direction is None:
@@ -121,11 +137,21 @@ class TorchLearner:
             work.weights.copy_(torch.from_numpy(np.array(model)))
             for at in range(begin, end, JUDGED_AT_ONCE):
                 block = slice(at, min(at + JUDGED_AT_ONCE, end))
-                outputs, expected = work.outputs(np.array(x[block])), work.labels(labels[block])
+                outputs, expected = work.outputs(np.array(x[block]), self.scaling), work.labels(labels[block])
                 for i, judge in enumerate((self.model.score_of, self.model.loss_of)):
                     sums[i] += shares[block] @ judge(outputs, expected).cpu().numpy()
         score, loss = sums.astype(shares.dtype)
         return score, loss
+
+
+def cropped(images: NDArray[Any], draws: NDArray[Any]) -> NDArray[Any]:
+    """`augmentation.crop_and_flip` on the host: images [B, H, W] or [B, H, W, C], draws [B, 3]."""
+    height, width = images.shape[1:3]
+    padded = np.pad(images, [(0, 0), (PADDING, PADDING), (PADDING, PADDING)] + [(0, 0)] * (images.ndim - 3))
+    column = np.where(draws[:, 2:] == 1, np.arange(width)[::-1], np.arange(width)) + draws[:, 1:2]
+    row = np.arange(height) + draws[:, :1]
+    taken: NDArray[Any] = padded[np.arange(len(images))[:, None, None], row[:, :, None], column[:, None, :]]
+    return taken
 
 
 Direction = Callable[[Any, Any], Any]  # (gradient [d], weights [d]) -> step u [d], before the learning rate

@@ -17,6 +17,7 @@ from ..check import SAMPLES, Trial, needs_classes
 from .base import Adapted, batch_norm, dropout
 
 if TYPE_CHECKING:
+    from ...data.scaling import Scaling
     from ...training.settings import Training
     from ...training.torch_learner import TorchLearner
 
@@ -36,12 +37,12 @@ class TorchModel(Adapted):
         shape = jax.ShapeDtypeStruct((sum(p.numel() for p in trainable),), jnp.float32)
         return jax.pure_callback(self._anew, shape, jax.random.bits(key)).astype(float)
 
-    def learner(self, training: Training) -> TorchLearner:
+    def learner(self, training: Training, scaling: Scaling | None = None) -> TorchLearner:
         """What trains and judges it, or a sentence that says which setting it cannot follow."""
         from ...training.torch_learner import TorchLearner, refuse_unknown
 
         refuse_unknown(training)
-        return TorchLearner(self)
+        return TorchLearner(self, scaling)
 
     def try_out(self, input_shape: tuple[int, ...], num_classes: int) -> Trial:
         """The shapes that come of samples of zeros."""
@@ -99,12 +100,18 @@ class Workspace:
             p.data = self.weights[first : first + p.numel()].view_as(p)
             first += p.numel()
 
-    def outputs(self, x: np.ndarray) -> Any:
-        """Of samples [B, *input_shape] as the data set holds them; images arrive as [B, channels, height, width]."""
+    def outputs(self, x: np.ndarray, scaling: Scaling | None = None) -> Any:
+        """Of samples [B, *input_shape] as the data set holds them; images arrive as [B, channels, height, width].
+
+        As `training.learner.as_float` does, bytes are scaled to [0, 1], and then normalised where a `scaling` is given.
+        """
         import torch
 
         batch = torch.from_numpy(x).to(self.weights.device)
         batch = batch.float().div_(255) if batch.dtype == torch.uint8 else batch
+        if scaling is not None:
+            mean, std = (torch.tensor(numbers, device=batch.device) for numbers in (scaling.mean, scaling.std))
+            batch = (batch - mean) / std
         return self.module(batch.permute(0, 3, 1, 2) if batch.ndim == 4 else batch)
 
     def labels(self, y: np.ndarray) -> Any:

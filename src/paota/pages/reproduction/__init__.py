@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ...reproduce.catalogue import Scale
 from ...reproduce.claims import CHANGED, FAILED, REPRODUCED, Verdict
-from ...reproduce.tables import Row
+from ...reproduce.tables import Facts
 from ...runs.files import write_text
 from ..page import Note, Page, Section, Table, TableCell, TableRow, Tone, render
 from .figures import NAMES, STYLES, draw_all
@@ -50,7 +50,7 @@ def write_page(
     scale: Scale,
     cells: Mapping[str, Any],
     verdicts: Sequence[Verdict],
-    tables: Mapping[str, Sequence[Row]],
+    tables: Mapping[str, Sequence[Facts]],
     figures: Sequence[Section],
 ) -> None:
     """The page as one file at `path`; `figures` are the sections of `draw_all`, their PDFs in `figures` beside it."""
@@ -64,7 +64,7 @@ def build(
     scale: Scale,
     cells: Mapping[str, Any],
     verdicts: Sequence[Verdict],
-    tables: Mapping[str, Sequence[Row]],
+    tables: Mapping[str, Sequence[Facts]],
     figures: Sequence[Section],
 ) -> Page:
     """Verdicts, Table I, the figures, and the other tables."""
@@ -161,7 +161,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Table:
     return Table(label="Verdicts", heads=["claim", "paper", "measured", "verdict", "why"], rows=rows, prose=True)
 
 
-def _table1(rows: Sequence[Row]) -> Table:
+def _table1(rows: Sequence[Facts]) -> Table:
     """Ours beside the paper's: one line a method and period, one pair of columns a target."""
     targets = list(dict.fromkeys(row["target"] for row in rows))
     lines: dict[tuple[float, str], list[TableCell]] = {}
@@ -179,7 +179,7 @@ def _table1(rows: Sequence[Row]) -> Table:
     )
 
 
-def _reach(row: Row, what: str) -> TableCell:
+def _reach(row: Facts, what: str) -> TableCell:
     low, middle, high = (number(row[key]) for key in (f"{what}_q25", what, f"{what}_q75"))
     printed = row[f"paper_{what}"]
     notes = [
@@ -190,7 +190,7 @@ def _reach(row: Row, what: str) -> TableCell:
     return TableCell(text=middle, notes=[note for note in notes if note])
 
 
-def _table(tables: Mapping[str, Sequence[Row]], name: str, **more: Any) -> Table:
+def _table(tables: Mapping[str, Sequence[Facts]], name: str, **more: Any) -> Table:
     first, *others = COLUMNS[name]
     rows = [
         TableRow(head=TableCell(text=value_text(row[first], first)), cells=[_value(row, key) for key in others])
@@ -200,7 +200,7 @@ def _table(tables: Mapping[str, Sequence[Row]], name: str, **more: Any) -> Table
     return Table(label=more.get("title", name), heads=list(COLUMNS[name].values()), rows=rows or [nothing], **more)
 
 
-def _value(row: Row, key: str) -> TableCell:
+def _value(row: Facts, key: str) -> TableCell:
     return TableCell(text=value_text(row[key], key))
 
 

@@ -62,7 +62,7 @@ def _fingerprint(name: str, compiler: str) -> str:
     """Changes with source, compiler, JAX's interface and processor: many machines may share a home folder."""
     from importlib.metadata import version
 
-    sources = [file.read_text() for file in sorted(HERE.glob(f"{name}*")) if file.suffix in (".cc", ".h")]
+    sources = [file.read_text() for file in sorted([*HERE.glob(f"{name}*.cc"), *HERE.glob("*.h")])]
     parts = [*sources, compiler, *_version(compiler), version("jaxlib"), _processor(), *FLAGS, *PARTS.values()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
 

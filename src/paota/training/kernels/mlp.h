@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
+
+#include "threads.h"
 
 namespace paota {
 
@@ -19,11 +20,6 @@ struct Samples {                // row i: the blocks start[i]..start[i+1] of 16 
   const uint16_t* block;        // which one of the row's blocks
   const uint8_t* value;
   const int32_t* label;
-};
-
-struct Threads {
-  int64_t number;               // including the caller's own
-  std::function<void(std::function<void()>)> schedule;
 };
 
 struct Orders {                 // device k starts from version slot[k] of the ring buffer

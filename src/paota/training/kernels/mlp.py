@@ -60,9 +60,11 @@ class FusedMlp:
     ) -> Trained:
         """Plain SGD with one rate and M steps for all, which is what `choose` gives the kernel."""
         register()
-        slot, ready, sample, steps, rate = orders
-        if steps is not None or jnp.ndim(rate):
-            raise ValueError("the kernel makes the same steps with the same rate for all devices")
+        slot, ready, sample, steps, rate, augmentation = orders
+        if steps is not None or jnp.ndim(rate) or augmentation is not None:
+            raise ValueError(
+                "the kernel makes the same steps with the same rate for all devices, on samples as they are"
+            )
         matrix = jax.ShapeDtypeStruct((len(slot), ring.shape[1]), jnp.float32)
         results = (matrix, matrix, jax.ShapeDtypeStruct((len(slot),), jnp.float32))
         call = jax.ffi.ffi_call("paota_mlp_train", results)

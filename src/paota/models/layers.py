@@ -1,0 +1,73 @@
+"""What networks for images are built from. Images are [B, height, width, channels]."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..errors import UserError
+from .base import Params, he_normal
+
+
+def image_shape(shape: tuple[int, ...], model: str) -> tuple[int, int, int]:
+    """(height, width, channels) of a sample of `shape`; a flat one is taken as a square grey image."""
+    if len(shape) == 3:
+        return shape[0], shape[1], shape[2]
+    if len(shape) == 2:
+        return shape[0], shape[1], 1
+    side = math.isqrt(shape[0]) if len(shape) == 1 else 0
+    if side * side != math.prod(shape):
+        raise UserError(f"model '{model}' needs images, but the data set's samples have shape {tuple(shape)}")
+    return side, side, 1
+
+
+def convolution_init(key: jax.Array, size: int, channels: int, outputs: int) -> Params:
+    """A kernel [size, size, channels, outputs] and its bias."""
+    kernel = he_normal(key, (size, size, channels, outputs), size * size * channels)
+    return {"bias": jnp.zeros(outputs), "kernel": kernel}
+
+
+def convolution(kernel: jax.Array, x: jax.Array, *, stride: int = 1, padding: Any = "SAME") -> jax.Array:
+    """`x` [B, H, W, C] with `kernel` [h, w, C, O]: [B, H', W', O].
+
+    `padding` is "SAME", "VALID" or ((top, bottom), (left, right)).
+    """
+    dimensions = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, kernel, (stride, stride), padding, dimension_numbers=dimensions)
+
+
+def dense_init(key: jax.Array, inputs: int, outputs: int) -> Params:
+    """A weight [outputs, inputs] and its bias."""
+    return {"bias": jnp.zeros(outputs), "weight": he_normal(key, (outputs, inputs), inputs)}
+
+
+def dense(params: Params, x: jax.Array) -> jax.Array:
+    """`x` [B, inputs] to [B, outputs]."""
+    return x @ params["weight"].T + params["bias"]
+
+
+def max_pool(x: jax.Array) -> jax.Array:
+    """The largest number of each 2x2 window; an odd row or column at the end is left out."""
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+
+def group_norm(params: Params, x: jax.Array, groups: int, epsilon: float = 1e-5) -> jax.Array:
+    """`x` [B, H, W, C] with mean 0 and variance 1 in each sample and group of channels, then scaled and shifted.
+
+    Both moments are made from sums over each channel, so that `x` is read twice and nothing of its size is kept.
+    """
+    batch, height, width, channels = x.shape
+    count = height * width * (channels // groups)
+
+    def over_group(of_channel: jax.Array) -> jax.Array:
+        mean = of_channel.reshape(batch, groups, -1).sum(axis=-1, keepdims=True) / count
+        return jnp.broadcast_to(mean, (batch, groups, channels // groups)).reshape(batch, channels)
+
+    mean = over_group(x.sum(axis=(1, 2)))
+    variance = jnp.maximum(over_group(jnp.square(x).sum(axis=(1, 2))) - jnp.square(mean), 0.0)
+    scale = params["scale"] * jax.lax.rsqrt(variance + epsilon)
+    shift = params["bias"] - mean * scale
+    return x * scale[:, None, None] + shift[:, None, None]

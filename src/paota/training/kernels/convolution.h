@@ -1,0 +1,30 @@
+// The kernel's interface. What JAX hands over is turned into it by convolution_ffi.cc.
+
+#pragma once
+
+#include <cstdint>
+
+#include "threads.h"
+
+namespace paota {
+
+struct Axis {           // height or width: output p meets input i under tap q where p * stride + q * dilation = i * spread + before
+  int64_t input, taps, output;
+  int64_t stride;       // outputs left out
+  int64_t dilation;     // holes in the kernel
+  int64_t spread;       // holes in the input: the gradient of a strided convolution; then stride = dilation = 1
+  int64_t before;       // zeros before the first input; negative: inputs left out
+};
+
+struct Convolution {    // of images [images, height, width, channels] with a kernel [height, width, channels, outputs]
+  int64_t images, channels, outputs;
+  Axis height, width;
+};
+
+// y[image, p, o] = sum over taps q and channels c of x[image, p + q, c] kernel[q, c, o]
+void convolve(const Threads&, const Convolution&, const float* x, const float* kernel, float* y);
+
+// The kernel's gradient[q, c, o] = sum over images and outputs p of x[image, p + q, c] dy[image, p, o]; spread = 1.
+void correlate(const Threads&, const Convolution&, const float* x, const float* dy, float* kernel);
+
+}  // namespace paota
