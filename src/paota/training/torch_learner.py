@@ -44,7 +44,9 @@ class TorchLearner:
 
     @property
     def name(self) -> str:
-        return "PyTorch"
+        import torch
+
+        return f"PyTorch {torch.__version__}"
 
     def encode(self, x: NDArray[Any]) -> NDArray[Any]:
         """A number that stands for `x`, which must be kept alive elsewhere (the data set does)."""
