@@ -2,6 +2,7 @@
 
 import re
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -359,3 +360,12 @@ def test_torch_models_run_under_every_algorithm_side_by_side():
     together = paota.run(table(net, rounds=4, algorithms=algorithms), seeds=2)
     alone = paota.run(table(net, rounds=4, algorithms=algorithms[:1]), seeds=1)
     assert together.array("paota", "test_loss")[0].tolist() == alone.array("paota", "test_loss")[0].tolist()
+
+
+def test_the_page_runs_as_it_stands():
+    for library in ("equinox", "flax", "torch"):
+        pytest.importorskip(library, reason=f"the page shows {library}")
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(blocks) == 7
+    exec("\n".join(blocks), {"__name__": "page"})
