@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ def run_on_ray(tasks: Sequence[PoolTask], address: str, watch: Watch) -> None:
             address=address or None,
             log_to_driver=False,
             include_dashboard=None if address else False,
-            logging_level="error",
+            logging_level=logging.ERROR,
             runtime_env={"env_vars": dict.fromkeys(CORE_VARIABLES, "1")},
         )
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
