@@ -44,9 +44,11 @@ EXPERIMENT = {
 )
 def test_a_simulation_in_blocks_is_the_same(learner, held_rows, monkeypatch):
     monkeypatch.setenv("PAOTA_LEARNER", learner)
-    whole = simulate.run(EXPERIMENT)
+    everybody = held_rows > 0 or learner == "generic"  # without memory for a block: one rule will do
+    table = EXPERIMENT if everybody else {**EXPERIMENT, "algorithms": ALGORITHMS[:1]}
+    whole = simulate.run(table)
     in_blocks_of_sixteen(monkeypatch, held_bytes=held_rows * 4 * whole.trajectories[0].model.size)
-    blocks = simulate.run(EXPERIMENT)
+    blocks = simulate.run(table)
     for a, b in zip(whole.trajectories, blocks.trajectories, strict=True):
         np.testing.assert_allclose(b.model, a.model, rtol=2e-4, atol=2e-5)
         for column in ("weight", "similarity", "transmit_w"):

@@ -61,7 +61,7 @@ def facts(result):
     return json.loads(str(result["facts"]))
 
 
-@pytest.mark.parametrize("learner", ["auto", "generic"])
+@pytest.mark.parametrize("learner", ["auto", pytest.param("generic", marks=pytest.mark.slow)])
 def test_two_jax_devices_in_one_process(alone, tmp_path, learner):
     finish(start(tmp_path / "two.npz", PAOTA_LEARNER=learner, **flags(2)))
     two = np.load(tmp_path / "two.npz")
