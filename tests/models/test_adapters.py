@@ -109,7 +109,10 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+IN_CI = ("plain", "everything", "epochs")  # the others differ in one line each
+
+
+@pytest.mark.parametrize("way", [way if way in IN_CI else pytest.param(way, marks=pytest.mark.slow) for way in WAYS])
 def test_torch_trains_as_jax_does(way):
     """The same network from the same weights, on the same draws: equal up to rounding."""
     pytest.importorskip("torch", reason="needs PyTorch").manual_seed(1)

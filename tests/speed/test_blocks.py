@@ -23,8 +23,7 @@ ALGORITHMS = [
     {"name": "paota"},
     {"name": "paota", "label": "physical", "payload": "update", "power": {"cap": "physical"}},
     {"name": "local-sgd", "weighting": "samples"},
-    {"name": "cotaf"},
-    {"name": "cotaf", "label": "cotaf-fading", "fading": True},
+    {"name": "cotaf", "fading": True},
     {
         "name": "paota", "label": "otherwise", "payload": "update", "server": {"optimiser": "momentum"},
         "training": {"epochs": 1, "optimiser": "momentum", "momentum": 0.5, "schedule": "cosine"},
