@@ -146,6 +146,7 @@ SCHEDULES = Registry(
 SERVER_OPTIMISERS = Registry(
     "server_optimiser",
     none="paota.server.optimisers:NoOptimiser",
+    sgd="paota.server.optimisers:ServerSgd",
     momentum="paota.server.optimisers:FedAvgM",
     adam="paota.server.optimisers:FedAdam",
     yogi="paota.server.optimisers:FedYogi",

@@ -142,6 +142,31 @@ def test_digital_cost_by_hand():
     np.testing.assert_allclose(total["energy_j"], [0, cost.energy_j[:2].sum(), 0, cost.energy_j[2]])
 
 
+def test_aborted_work_costs_what_it_had_used_up():
+    """Stopped at 1, 3.9 and 9 s: while computing; in the middle of the upload, or just before its end; never."""
+    sending = uploads(devices=2)
+    cost = sending(np.array([0, 1, 1]), np.array([0, 0, 1]))
+    middle_s = 4.0 - cost.wait_s[1] / 4
+    spent = device_spending(
+        two_events(), np.full(3, np.nan), num_parameters=100, air=air(digital="ofdma"), compute_power_w=2.0,
+        uploads=sending, stopped_s=np.array([1.0, middle_s, 9.0]),
+    )  # fmt: skip
+    np.testing.assert_allclose(spent["compute_j"], 2 * np.array([1, 4 - cost.wait_s[1], 5 - cost.wait_s[2]]))
+    np.testing.assert_allclose(spent["energy_j"], [0, 0.75, 1] * cost.energy_j, rtol=1e-6)
+    np.testing.assert_allclose(spent["band_s"], [0, 0.75, 1] * cost.band_s, rtol=1e-6)
+
+
+def test_a_run_counts_its_aborted_work():
+    """Twelve start, six count. Everybody draws 1 W from the start to the end of the round, or of its training."""
+    table = {**SMALL, "rounds": 2, "algorithms": [{"name": "threshold", "participants": 6, "selected": 12}]}
+    run = paota.run(table).trajectories[0]
+    assert run.metrics["aborted"].tolist() == [0, 6, 6]
+    counted = np.bincount(run.devices["round"], weights=run.devices["compute_j"])
+    length_s = np.diff(run.metrics["time_s"])
+    np.testing.assert_allclose(run.metrics["compute_j"][1:], counted[1:] + 6 * length_s)
+    np.testing.assert_allclose(run.metrics["energy_j"].sum(), run.devices["energy_j"].sum(), rtol=1e-6)
+
+
 def test_ideal_uploads_are_not_accounted():
     nan = np.full(3, np.nan)
     spent = device_spending(two_events(), nan, num_parameters=9, air=air(), compute_power_w=1.0, uploads=None)

@@ -61,6 +61,9 @@ def test_algorithms_are_chosen_by_label_and_must_be_deployable() -> None:
     buffered = paota.Experiment.from_dict({"algorithms": [{"name": "fedbuff"}]})
     with pytest.raises(paota.UserError, match="'fedbuff' cannot be deployed yet"):
         Deployment().contestants(buffered)
+    impatient = paota.Experiment.from_dict({"algorithms": [{"name": "local-sgd", "deadline_s": 9.0}]})
+    with pytest.raises(paota.UserError, match="knows neither selected nor deadline_s"):
+        Deployment().contestants(impatient)
 
 
 @pytest.mark.parametrize(

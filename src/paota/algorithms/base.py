@@ -119,13 +119,19 @@ class Algorithm(abc.ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SynchronousAlgorithm(Algorithm):
-    """Waits for all of `participants` devices, drawn anew each round; None: PAOTA's mean number of ready ones."""
+    """Rounds with a common start. `participants` devices count, None: PAOTA's mean number of ready ones.
+
+    `selected` devices, drawn anew each round, start (None: as many as count); the first to finish count and the others
+    abort. `deadline_s` ends a round with whoever has finished.
+    """
 
     participants: int | None = setting(None, low=1)
+    selected: int | None = setting(None, low=1)
+    deadline_s: float | None = setting(None, above=0)
 
     @property
     def scheme(self) -> Synchronous:
-        return Synchronous(self.participants)
+        return Synchronous(self.participants, self.selected, self.deadline_s)
 
 
 def average(amplitude: Float[Array, " n"], event: Event) -> Amplitudes:

@@ -65,4 +65,9 @@ def scheme_of(contestant: Contestant) -> Periodic | Synchronous:
             f"the algorithm '{contestant.algorithm_name}' cannot be deployed yet: its scheme is "
             f"{type(scheme).__name__.lower()}, and a deployment knows periodic and synchronous ones"
         )
+    if isinstance(scheme, Synchronous) and (scheme.selected, scheme.deadline_s) != (None, None):
+        raise UserError(
+            f"'{contestant.label}' cannot be deployed yet: a deployment waits for all participants of a synchronous round "
+            "and knows neither selected nor deadline_s"
+        )
     return scheme

@@ -16,7 +16,7 @@ from ..faults.timing import FaultyLatencies, apply_faults
 from ..registry import SERVER_OPTIMISERS
 from ..rng import Purpose, host_rng
 from ..timing.latency import Latencies
-from ..timing.schemes import World
+from ..timing.schemes import Synchronous, World
 from ..timing.timeline import Timeline
 from ..training.augmentation import check_images
 
@@ -88,9 +88,13 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
 
 
 def _check_server(contestant: Contestant) -> None:
-    """A server optimiser accelerates a mean update; the mean of stale models points back to where they started."""
+    """A server optimiser accelerates a mean update; the mean of stale models points back to where they started.
+
+    In a synchronous round nobody is stale: the mean model is w^r plus the mean update.
+    """
     name = SERVER_OPTIMISERS.name_of(type(contestant.server.optimiser))
-    if name != "none" and getattr(contestant.algorithm, "payload", "model") != "update":
+    fresh = isinstance(contestant.algorithm.scheme, Synchronous)
+    if name != "none" and not fresh and getattr(contestant.algorithm, "payload", "model") != "update":
         raise UserError(
             f"server.optimiser = '{name}' needs an algorithm that sends updates, and '{contestant.label}' sends models: "
             "choose payload = 'update', where the algorithm has it, or server.optimiser = 'none'"

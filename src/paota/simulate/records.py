@@ -28,12 +28,14 @@ def trajectory_of(
     `log` has the columns of `engine.Log`, [events] and [events, places]; `initial` is the judgement of w^0; `model`
     the last global model [d].
     """
-    spent = spending_of(contestant, timeline, log, len(model), uploads_of(plan, contestant, seed))
+    uploads = uploads_of(plan, contestant, seed)
+    spent = spending_of(contestant, timeline, log, len(model), uploads)
+    wasted = _spending_of_aborted(contestant, timeline, len(log.finite), len(model), uploads)
     return Trajectory(
         label=contestant.label,
         algorithm=contestant.algorithm_name,
         seed=seed,
-        metrics=metrics_of(timeline, log, initial, contestant, spent),
+        metrics=_added(metrics_of(timeline, log, initial, contestant, spent), wasted),
         devices=device_records_of(timeline, log, spent),
         model=model,
         diverged_round=diverged_round,
@@ -87,6 +89,29 @@ def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parame
         compute_power_w=contestant.power.compute_power_w,
         uploads=uploads,
     )
+
+
+def _spending_of_aborted(
+    contestant: Contestant, timeline: Timeline, events: int, num_parameters: int, uploads: Any
+) -> Columns:
+    """What each event cost through the trainings it aborted, and how many they were; nothing where there are none."""
+    aborted = timeline.aborted
+    if aborted is None:
+        return {}
+    n = int(aborted.offsets[events])
+    # They send nothing over the air; ideal uploads are not accounted.
+    silence = np.full(n, 0.0 if contestant.algorithm.over_the_air else math.nan)
+    spent = device_spending(
+        aborted, silence, num_parameters=num_parameters, air=contestant.air,
+        compute_power_w=contestant.power.compute_power_w, uploads=uploads, stopped_s=aborted.time_s[aborted.event[:n]],
+    )  # fmt: skip
+    counts = np.concatenate([[0], aborted.ready[:events]])
+    return {"aborted": counts, **event_spending(aborted, spent, events, shared=contestant.algorithm.over_the_air)}
+
+
+def _added(metrics: Columns, more: Columns) -> Columns:
+    """The columns of `metrics` with those of `more` added to them, and the others of `more` beside them."""
+    return {**metrics, **{name: metrics.get(name, 0) + column for name, column in more.items()}}
 
 
 def _mishaps(timeline: Timeline, silent: NDArray[np.bool_], mask: NDArray[np.bool_]) -> Columns:

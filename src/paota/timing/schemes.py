@@ -6,7 +6,7 @@ import abc
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,16 +54,28 @@ class Periodic(Scheme):
 
 @dataclass(frozen=True)
 class Synchronous(Scheme):
-    """`participants` devices drawn anew each round (None: PAOTA's mean number of ready ones); all are waited for."""
+    """Rounds with a common start: `selected` devices drawn anew begin, the first `participants` to finish count.
+
+    `participants` None: PAOTA's mean number of ready devices. `selected` None: as many as count, so that all are waited
+    for. `deadline_s`: a round ends then at the latest, with whoever has finished.
+    """
 
     participants: int | None = None
+    selected: int | None = None
+    deadline_s: float | None = None
 
     def size(self, world: World) -> int:
-        """Devices a round."""
+        """Devices that count in a round, at most."""
         return min(self.participants or world.match_participants(), world.latencies.devices)
 
     def timeline(self, world: World) -> Timeline:
-        return synchronous(world.latencies, participants=self.size(world), horizon=world.horizon)
+        size = self.size(world)
+        selected = min(self.selected or size, world.latencies.devices)
+        if selected < size:
+            raise UserError(f"selected = {selected} devices cannot give the {size} participants that a round waits for")
+        return synchronous(
+            world.latencies, participants=size, selected=selected, deadline_s=self.deadline_s, horizon=world.horizon
+        )
 
 
 @dataclass(frozen=True)
@@ -117,23 +129,41 @@ def _periodic(latencies: Latencies, period_s: float, horizon: Horizon) -> Iterat
         finish_s[ready] = deadline_s + latencies(ready, training[ready])
 
 
-def synchronous(latencies: Latencies, *, participants: int, horizon: Horizon) -> Timeline:
-    """Local SGD, COTAF: each round draws `participants` devices at random and waits for the slowest of them."""
-    return Timeline.build(_synchronous(latencies, participants, horizon))
+def synchronous(
+    latencies: Latencies, *, participants: int, horizon: Horizon, selected: int | None = None,
+    deadline_s: float | None = None,
+) -> Timeline:  # fmt: skip
+    """Local SGD, COTAF: each round draws `selected` devices (default: `participants`), and the first `participants` of
+    them to finish count, or whoever has finished after `deadline_s`. The others abort.
+    """
+    rounds = list(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
+    timeline = Timeline.build((now_s, counted) for now_s, counted, _ in rounds)
+    aborted = Timeline.build((now_s, ended) for now_s, _, ended in rounds)
+    return replace(timeline, aborted=aborted) if len(aborted.device) else timeline
 
 
-def _synchronous(latencies: Latencies, participants: int, horizon: Horizon) -> Iterator[tuple[float, Participants]]:
+def _synchronous(
+    latencies: Latencies, participants: int, selected: int, deadline_s: float | None, horizon: Horizon
+) -> Iterator[tuple[float, Participants, Participants]]:
+    """(end of the round, who counts, who aborts)."""
     training = np.zeros(latencies.devices, np.int64)
     now_s = 0.0
     for r in range(horizon.rounds if horizon.rounds is not None else MAX_EVENTS):
         rng = host_rng(latencies.seed, Purpose.SELECTION, r)
-        chosen = np.sort(rng.choice(latencies.devices, participants, replace=False))
-        start_s = np.full(participants, now_s)
+        chosen = np.sort(rng.choice(latencies.devices, selected, replace=False))
+        start_s = np.full(selected, now_s)
         finish_s = now_s + latencies(chosen, training[chosen])
-        now_s = float(finish_s.max())
+        counts = np.zeros(selected, bool)
+        counts[np.argsort(finish_s, kind="stable")[:participants]] = True
+        end_s = float(finish_s[counts].max())
+        if deadline_s is not None and end_s > now_s + deadline_s:
+            end_s = now_s + deadline_s
+            counts &= finish_s <= end_s
+        now_s = end_s
         if horizon.duration_s is not None and now_s > horizon.duration_s:
             return
-        yield now_s, Participants(chosen, np.full(participants, r), training[chosen], start_s, finish_s)
+        started = Participants(chosen, np.full(selected, r), training[chosen], start_s, finish_s)
+        yield now_s, started.only(counts), started.only(~counts)
         training[chosen] += 1
 
 

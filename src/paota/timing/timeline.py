@@ -19,6 +19,10 @@ class Participants(NamedTuple):
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
 
+    def only(self, which: NDArray[np.bool_]) -> Participants:
+        """Those for which `which` is true."""
+        return Participants(*(column[which] for column in self))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Horizon:
@@ -43,6 +47,9 @@ class Timeline:
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
     lost: NDArray[np.int64] | None = None  # updates an event lost to faults or held back, [E]
+    aborted: Timeline | None = (
+        None  # the same events, with the trainings that each ended; `finish_s` is when they would have
+    )
 
     @classmethod
     def build(cls, events: Iterable[tuple[float, Participants]]) -> Timeline:
