@@ -93,7 +93,7 @@ def parts(repeats: int) -> dict[str, tuple[float, float]]:
     rows, _ = engine.rows_of(timeline, number, sizes, np.ones(len(timeline), bool))
     row = jax.tree.map(lambda column: jnp.asarray(column[0]), rows)
     model = task.initial_model(0)
-    ring, slot = engine.State.initial(rule, model, sizes.versions).ring, row.version % sizes.versions
+    ring, slot = engine.State.initial(rule, model, sizes.versions, 1).ring, row.version % sizes.versions
     size = fleet.shard_sizes[row.device]
 
     @jax.jit

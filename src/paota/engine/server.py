@@ -45,6 +45,7 @@ class Served(NamedTuple):
     similarity: Float[Array, " n"]  # theta_k
     transmit_power_w: Float[Array, " n"]  # |phi_k payload_k|^2
     noise_std: Float[Array, ""]  # a weight, after normalisation
+    memory: Any = ()  # of the devices from now on, [n, ...] each
 
 
 class Judgement(NamedTuple):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import settings
+from ..algorithms.base import keeps_memory
 from ..errors import UserError, unknown_name
 from ..experiment import Contestant, Experiment, as_experiment, preset_names, read_preset
 from ..settings import setting
@@ -60,6 +61,8 @@ class Deployment:
 def scheme_of(contestant: Contestant) -> Periodic | Synchronous:
     """When the server aggregates: at PAOTA's deadlines, or when the chosen devices are done."""
     scheme = contestant.algorithm.scheme
+    if keeps_memory(contestant.algorithm):
+        raise UserError(f"'{contestant.label}' cannot be deployed yet: its devices would have to keep a memory")
     if not isinstance(scheme, Periodic | Synchronous):
         raise UserError(
             f"the algorithm '{contestant.algorithm_name}' cannot be deployed yet: its scheme is "

@@ -44,7 +44,7 @@ class Unit:
         fleet = schedule.fleet(self.contestant, self.seed)
         model = task.initial_model(self.seed)
         initial = [float(value) for value in engine.judge(task, model, fleet)]
-        state = self._begin(engine.State.initial(self.rule, model, sizes.versions))
+        state = self._begin(schedule.initial_state(self.rule, model, sizes=sizes))
         schedule.advanced(self, initial[0], state.ring[self.done % sizes.versions])
         while self.done < len(self.timeline) and not self._diverged:
             rows, count = engine.rows_of(self.timeline, self.done, sizes, self.judged)

@@ -91,6 +91,20 @@ class Buffered(Scheme):
 
 
 @dataclass(frozen=True)
+class ShareReady(Scheme):
+    """As soon as a `share` of all devices is ready; they wait for the event, then begin again with the new model.
+
+    A period that sets itself: by Little's law events are share * (mean time from a device's start to its next) apart,
+    whatever the law of the latencies.
+    """
+
+    share: float
+
+    def timeline(self, world: World) -> Timeline:
+        return share_ready(world.latencies, share=self.share, updates=world.match_updates(), horizon=world.horizon)
+
+
+@dataclass(frozen=True)
 class Asynchronous(Buffered):
     """At every arrival."""
 
@@ -204,6 +218,39 @@ def _buffered(
             heapq.heappush(running, (now_s + float(again), device, newest, now_s))
         yield now_s, Participants(*(np.array(column) for column in zip(*arrivals, strict=True)))
         events += 1
+
+
+def share_ready(latencies: Latencies, *, share: float, updates: int | None, horizon: Horizon) -> Timeline:
+    """An event as soon as `share` of the devices (rounded up) have finished; exactly they take part and get the new model.
+
+    Ends after the event that brings the arrivals to `updates`, or at the horizon's duration.
+    """
+    count = min(latencies.devices, max(1, math.ceil(share * latencies.devices - 1e-9)))
+    return Timeline.build(_share_ready(latencies, count, updates, horizon))
+
+
+def _share_ready(
+    latencies: Latencies, count: int, updates: int | None, horizon: Horizon
+) -> Iterator[tuple[float, Participants]]:
+    everyone = np.arange(latencies.devices)
+    version = np.zeros(latencies.devices, np.int64)
+    training = np.zeros(latencies.devices, np.int64)
+    start_s = np.zeros(latencies.devices)
+    finish_s = latencies(everyone, training)
+    arrived = 0
+    for r in range(MAX_EVENTS):
+        now_s = float(np.partition(finish_s, count - 1)[count - 1])
+        if horizon.duration_s is not None and now_s > horizon.duration_s:
+            return
+        ready = np.flatnonzero(finish_s <= now_s)  # `count` of them, more where several finish at the same moment
+        yield now_s, Participants(ready, version[ready], training[ready], start_s[ready], finish_s[ready])
+        arrived += len(ready)
+        if horizon.duration_s is None and updates is not None and arrived >= updates:
+            return
+        version[ready] = r + 1
+        training[ready] += 1
+        start_s[ready] = now_s
+        finish_s[ready] = now_s + latencies(ready, training[ready])
 
 
 def grouped(latencies: Latencies, *, groups: int, updates: int | None, horizon: Horizon) -> Timeline:
