@@ -112,7 +112,7 @@ def parts(repeats: int) -> dict[str, tuple[float, float]]:
         samples, everybody = size.astype(float), jnp.asarray(float(workload.DEVICES))
         prepared = engine.prepare(rule, root, row, trained, ring[0], ring[1], samples)
         event = engine.event_of(row, prepared, ring[0], ring[1], samples, everybody, ())
-        uplink = engine.uplink_of(rule, root, row, prepared.ready)
+        uplink = engine.uplink_of(rule, root, row, prepared.ready, ring.shape[1])
         decision = engine.decide(rule.algorithm, rule.power, event, uplink)
         return engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))
 

@@ -102,7 +102,7 @@ def _aggregate(
     prepared = devices(row) if blocks is None else blocks.untrained() if asks_nothing(rule) else blocks.first_pass()
     num_devices = jnp.asarray(len(fleet.shard_sizes), model.dtype)
     event = event_of(row, prepared, model, previous, num_samples(row), num_devices, state.server)
-    decision = decide(rule.algorithm, rule.power, event, uplink_of(rule, seed, row, prepared.ready))
+    decision = decide(rule.algorithm, rule.power, event, uplink_of(rule, seed, row, prepared.ready, model.size))
     if blocks is None:
         sums = superpose(decision.gains, prepared.payload)
         everything = prepared.payload if rule.algorithm.needs_payloads else None
