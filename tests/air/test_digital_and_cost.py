@@ -13,6 +13,7 @@ from paota.engine import Sizes, rows_of
 from paota.experiment import Experiment
 from paota.settings import as_tree
 from paota.simulate import plan
+from paota.simulate.planning import uploads_of
 from paota.timing.latency import Latencies, PerDevice
 from paota.timing.schemes import synchronous
 from paota.timing.timeline import Horizon, Participants, Timeline
@@ -101,6 +102,18 @@ def test_only_digital_algorithms_upload_and_the_comparison_stays_fair():
     assert lines["local-sgd", 0].time_s[0] > lines["ideal", 0].time_s[0] + 1
     np.testing.assert_array_equal(lines["cotaf", 0].time_s, lines["ideal", 0].time_s)
     np.testing.assert_array_equal(lines["local-sgd", 0].device, lines["ideal", 0].device)
+
+
+def test_the_band_is_shared_by_those_who_may_upload():
+    """A synchronous round starts `selected` devices, or its participants; every other scheme all twenty."""
+    rules = [
+        {"name": "local-sgd", "participants": 6},
+        {"name": "local-sgd", "label": "over", "participants": 6, "selected": 9},
+        {"name": "fedbuff"},
+    ]
+    data = {"dataset": "synthetic", "devices": 20, "sizes": [60]}
+    made = plan(paota.Experiment.from_dict({"data": data, "air": {"digital": "ofdma"}, "algorithms": rules}))
+    assert [uploads_of(made, contestant, 0).shares for contestant in made.experiment.contestants] == [6, 9, 20]
 
 
 def two_events():

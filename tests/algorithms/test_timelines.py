@@ -7,8 +7,8 @@ from paota import UserError
 from paota.algorithms.air_fedga import AirFedGa
 from paota.algorithms.fedasync import FedAsync
 from paota.algorithms.fedbuff import FedBuff
-from paota.timing.latency import Latencies, PerDevice, Uniform
-from paota.timing.schemes import Synchronous, World, grouped, synchronous
+from paota.timing.latency import Latencies, LogNormal, PerDevice, Uniform
+from paota.timing.schemes import Synchronous, World, grouped, share_ready, synchronous, tiered
 from paota.timing.timeline import Horizon
 
 
@@ -18,6 +18,34 @@ def fixed(*seconds):
 
 def by_event(timeline):
     return [timeline.device[a:b].tolist() for a, b in zip(timeline.offsets, timeline.offsets[1:], strict=False)]
+
+
+def test_tiers_by_hand():
+    """dT = 4 s, devices of 3, 5 and 9 s: tiers 1, 2 and 3, which take part in every, every second and every third period."""
+    timeline = tiered(fixed(3.0, 5.0, 9.0), period_s=4.0, horizon=Horizon(rounds=6))
+    assert by_event(timeline) == [[0], [0, 1], [0, 2], [0, 1], [0], [0, 1, 2]]
+    assert timeline.staleness.tolist() == [0, 0, 1, 0, 2, 0, 1, 0, 0, 1, 2]
+
+
+def test_a_share_of_the_devices_by_hand():
+    """Half of 1, 6, 2, 5 s: at 2 s {0, 2}; again at 4; at 5 s device 3 and 0 (4 + 1) are done; at 6 device 1 and 2 (4 + 2)."""
+    timeline = share_ready(fixed(1.0, 6.0, 2.0, 5.0), share=0.5, updates=8, horizon=Horizon(rounds=3))
+    np.testing.assert_allclose(timeline.time_s, [2, 4, 5, 6])
+    assert by_event(timeline) == [[0, 2], [0, 2], [0, 3], [0, 1, 2]]
+    assert timeline.version.tolist() == [0, 0, 1, 1, 2, 0, 3, 0, 2]
+    np.testing.assert_allclose(timeline.start_s[:6], [0, 0, 2, 2, 4, 0])
+
+
+def test_events_by_share_space_themselves():
+    """Little's law: a fifth of the devices every fifth of the mean time from start to start, whatever the latencies."""
+    for model in (Uniform(), LogNormal(), PerDevice()):
+        latencies = Latencies(model, devices=200, seed=1)
+        timeline = share_ready(latencies, share=0.2, updates=None, horizon=Horizon(rounds=None, duration_s=400.0))
+        late = timeline.time_s[timeline.event] > 100
+        turn_s = (timeline.time_s[timeline.event] - timeline.start_s)[late]
+        rate = len(turn_s) / (timeline.time_s[-1] - 100)
+        assert rate * turn_s.mean() == pytest.approx(200, rel=0.05)
+        assert np.all(timeline.ready == 40)
 
 
 def test_over_selection_by_hand():

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..rng import Purpose, host_rng
@@ -43,6 +44,10 @@ class Scheme(abc.ABC):
     def timeline(self, world: World) -> Timeline:
         """All aggregation events until the horizon, with their participants."""
 
+    def busy_at_once(self, world: World) -> int:
+        """How many devices may be training or uploading at the same time: all, unless the scheme starts fewer."""
+        return world.latencies.devices
+
 
 @dataclass(frozen=True)
 class Periodic(Scheme):
@@ -50,6 +55,14 @@ class Periodic(Scheme):
 
     def timeline(self, world: World) -> Timeline:
         return periodic(world.latencies, period_s=world.period_s, horizon=world.horizon)
+
+
+@dataclass(frozen=True)
+class Tiered(Scheme):
+    """Every `timing.period_s` seconds; tier m, the devices whose first training took m periods, in every m-th (TT-Fed)."""
+
+    def timeline(self, world: World) -> Timeline:
+        return tiered(world.latencies, period_s=world.period_s, horizon=world.horizon)
 
 
 @dataclass(frozen=True)
@@ -68,9 +81,11 @@ class Synchronous(Scheme):
         """Devices that count in a round, at most."""
         return min(self.participants or world.match_participants(), world.latencies.devices)
 
+    def busy_at_once(self, world: World) -> int:
+        return min(self.selected or self.size(world), world.latencies.devices)
+
     def timeline(self, world: World) -> Timeline:
-        size = self.size(world)
-        selected = min(self.selected or size, world.latencies.devices)
+        size, selected = self.size(world), self.busy_at_once(world)
         if selected < size:
             raise UserError(f"selected = {selected} devices cannot give the {size} participants that a round waits for")
         return synchronous(
@@ -123,10 +138,20 @@ class Grouped(Scheme):
 
 def periodic(latencies: Latencies, *, period_s: float, horizon: Horizon) -> Timeline:
     """PAOTA (Algorithm 1): at every deadline (r+1)*dT, all that have finished take part and get the new model."""
-    return Timeline.build(_periodic(latencies, period_s, horizon))
+    return Timeline.build(_periodic(latencies, np.ones(latencies.devices, np.int64), period_s, horizon))
 
 
-def _periodic(latencies: Latencies, period_s: float, horizon: Horizon) -> Iterator[tuple[float, Participants]]:
+def tiered(latencies: Latencies, *, period_s: float, horizon: Horizon) -> Timeline:
+    """TT-Fed: as `periodic`, but a device whose first training took m periods may take part in every m-th one only."""
+    everyone = np.arange(latencies.devices)
+    first_s = latencies(everyone, np.zeros_like(everyone))
+    tier = np.maximum(np.ceil(first_s / period_s - 1e-9), 1).astype(np.int64)
+    return Timeline.build(_periodic(latencies, tier, period_s, horizon))
+
+
+def _periodic(
+    latencies: Latencies, tier: NDArray[np.int64], period_s: float, horizon: Horizon
+) -> Iterator[tuple[float, Participants]]:
     everyone = np.arange(latencies.devices)
     version = np.zeros(latencies.devices, np.int64)
     training = np.zeros(latencies.devices, np.int64)
@@ -135,7 +160,7 @@ def _periodic(latencies: Latencies, period_s: float, horizon: Horizon) -> Iterat
     for r in range(_count(horizon, period_s)):
         deadline_s = (r + 1) * period_s
         # "at or before the deadline" must survive rounding: (r+1)*dT and a sum of latencies differ in the last bit.
-        ready = np.flatnonzero(finish_s <= deadline_s + 1e-9 * period_s)
+        ready = np.flatnonzero((finish_s <= deadline_s + 1e-9 * period_s) & ((r + 1) % tier == 0))
         yield deadline_s, Participants(ready, version[ready], training[ready], start_s[ready], finish_s[ready])
         version[ready] = r + 1
         training[ready] += 1
