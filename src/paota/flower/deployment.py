@@ -52,6 +52,10 @@ class Deployment:
         for label in wanted:
             if label not in by_label:
                 raise unknown_name("algorithm label", label, by_label)
+        if experiment.evaluation.every_s is not None:
+            raise UserError(
+                "evaluation.every_s is for the simulator: a deployment judges every evaluation.every rounds"
+            )
         chosen = [by_label[label] for label in dict.fromkeys(wanted)]
         for contestant in chosen:
             scheme_of(contestant)
