@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..air.privacy import event_rho, privacy_columns
 from ..air.spending import device_spending, event_spending
+from ..air.uplink import noise_power_w
 from ..experiment import Contestant
 from ..runs.files import Columns
 from ..runs.results import Trajectory
@@ -35,7 +37,10 @@ def trajectory_of(
         label=contestant.label,
         algorithm=contestant.algorithm_name,
         seed=seed,
-        metrics=_added(metrics_of(timeline, log, initial, contestant, spent), wasted),
+        metrics={
+            **_added(metrics_of(timeline, log, initial, contestant, spent), wasted),
+            **_privacy_of(contestant, timeline, log),
+        },
         devices=device_records_of(timeline, log, spent),
         model=model,
         diverged_round=diverged_round,
@@ -89,6 +94,16 @@ def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parame
         compute_power_w=contestant.power.compute_power_w,
         uploads=uploads,
     )
+
+
+def _privacy_of(contestant: Contestant, timeline: Timeline, log: Any) -> Columns:
+    """The largest privacy loss of a device so far; nothing where updates are not clipped, or not sent over the air."""
+    clip_norm = contestant.guards.max_update_norm
+    if clip_norm is None or not contestant.algorithm.over_the_air:
+        return {}
+    mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
+    noise_w = noise_power_w(contestant.air.bandwidth_hz, contestant.air.n0_dbm_per_hz)
+    return privacy_columns(timeline, event_rho(log.amplitude[mask], clip_norm, noise_w), len(log.finite))
 
 
 def _spending_of_aborted(
