@@ -77,7 +77,7 @@ class @CLASS@(paota.Algorithm):
 
     decay: float = paota.setting(0.5, above=0, high=1)
     payload: str = paota.setting("update", options=("model", "update"))
-    scheme = paota.Periodic()  # others: Synchronous, Asynchronous, Buffered, Grouped
+    scheme = paota.Periodic()  # others: ShareReady, Tiered, Synchronous, Asynchronous, ...
 
     def amplitudes(self, event, uplink, power):
         """How loud each device arrives, [n]; `average` divides what is heard by the sum. Pure JAX."""
