@@ -69,8 +69,8 @@ __all__ = [
     "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Dataset", "Event", "Experiment", "FunctionModel",
     "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Shards", "ShareReady", "Shares", "Step",
     "Synchronous", "SynchronousAlgorithm", "Tiered", "Uplink", "UserError", "Work", "aggregate_by_hand",
-    "amplitude_cap", "as_model", "average", "join_cluster", "load", "normalise", "power", "register", "run", "setting", "staleness_weight",
-    "sweep", "theory", "weights",
+    "amplitude_cap", "as_model", "average", "join_cluster", "load", "normalise", "power", "register", "run", "setting",
+    "staleness_weight", "sweep", "theory", "weights",
 ]  # fmt: skip
 
 
