@@ -61,7 +61,7 @@ def test_mnist_with_a_dead_node_and_a_nan_update(app: Path, tmp_path: Path) -> N
     out, work = tmp_path / "run", tmp_path / "federation"
     started: dict[str, int] = {}
     with LocalFederation(work, DEVICES) as federation:
-        started.update({name: process.pid for name, process in federation.processes.items()})
+        started.update({name: process.pid for name, process in federation.running.items()})
         real_period_s = min(30.0, max(PERIOD_S, 1.2 * seconds_a_training(federation, app)))
         run_config = {
             "out": str(out), "changes": CHANGES, "emulate-latency": False,

@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 from ..errors import UserError, unknown_name
 from ..plugins import load_plugin
-from . import bound, deploy, new, power, presets, report, reproduce, run, sweep
+from . import bound, deploy, device, keys, new, power, presets, report, reproduce, run, sweep
 
 COMMANDS = {
     "run": run, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
-    "new": new, "deploy": deploy, "sweep": sweep,
+    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep,
 }  # fmt: skip
 WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
 
@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser()
     try:
         args = parser.parse_args(argv)
+        args.as_program = argv is None  # else a caller in this very process, which must not be replaced
         if args.command is None:
             parser.print_help()
             return 0

@@ -1,4 +1,5 @@
-"""The server's loop in real time. `periodic` reads like the paper's Algorithm 1, `synchronous` like FedAvg.
+"""The server's loop in real time. `periodic` reads like the paper's Algorithm 1, `synchronous` like FedAvg, `buffered`
+like FedBuff (and FedAsync, whose buffer holds one).
 
 The coordinator knows a clock and a post office (`Post`), not Flower. Times are seconds of the experiment: real seconds
 divided by the deployment's `time_scale`.
@@ -22,6 +23,7 @@ from ..rng import Purpose, host_rng
 from .aggregation import Aggregator
 from .answers import Answer, Arrival, Refused, accept
 from .history import Checkpoint, History
+from .influence import Influence
 from .roster import Roster
 
 logger = logging.getLogger(__name__)
@@ -84,8 +86,12 @@ class Pace:
     min_devices: int = 1
 
 
-def never() -> bool:
+def never(arrivals: Sequence[Arrival]) -> bool:
     return False
+
+
+def somebody(arrivals: Sequence[Arrival]) -> bool:
+    return bool(arrivals)
 
 
 class Coordinator:
@@ -93,14 +99,13 @@ class Coordinator:
 
     def __init__(
         self, *, aggregator: Aggregator, post: Post, clock: Clock, pace: Pace, seed: int, label: str,
-        judge_every: int, max_update_ratio: float, max_staleness: int | None, save: Callable[[Checkpoint], None],
+        judge_every: int, influence: Influence, max_staleness: int | None, save: Callable[[Checkpoint], None],
         resume: Checkpoint | None = None, advanced: Callable[[History], None] = lambda history: None,
     ) -> None:  # fmt: skip
         self.aggregator, self.post, self.clock, self.pace = aggregator, post, clock, pace
         self.seed, self.label, self.judge_every = seed, label, judge_every
-        self.max_update_ratio, self.max_staleness, self.save, self.advanced = (
-            max_update_ratio, max_staleness, save, advanced,
-        )  # fmt: skip
+        self.influence, self.max_staleness, self.save, self.advanced = influence, max_staleness, save, advanced
+        self.last_round = pace.rounds
         self.roster = Roster(aggregator.num_devices, pace.patience_s)
         self.history = History()
         self.model = self.previous_model = aggregator.initial_model
@@ -112,7 +117,7 @@ class Coordinator:
         self.versions = {self.round: self.model}  # w^v of every version that somebody may still start from
         self._zero = clock.now()
 
-    # ---- the two schemes ----------------------------------------------------------------------------------------
+    # ---- the schemes ----------------------------------------------------------------------------------------
 
     def periodic(self) -> None:
         """PAOTA, Algorithm 1."""
@@ -144,6 +149,24 @@ class Coordinator:
             self.conclude([arrival for arrival in arrivals if self._of_this_round(arrival)])
             self.look_back()
 
+    def buffered(self, size: int, events: int | None) -> None:
+        """FedBuff and FedAsync: every `size` arrivals are aggregated; whoever arrives goes on at once.
+
+        Ends after `events` aggregations; None: when the time is over.
+        """
+        self.begin()
+        self.last_round = events
+        buffer: list[Arrival] = []
+        while not self.over(self.now_s):
+            self.send(self.roster.idle(self.post.reachable()))  # everybody at first, later the refused and the returned
+            for arrival in self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody):
+                buffer.append(arrival)
+                if len(buffer) == size and not self.over(self.now_s):
+                    self.conclude(buffer)
+                    buffer = []
+                    self.look_back()
+                self.send([arrival.flight.device] if not self.over(self.now_s) else [])
+
     # ---- their steps --------------------------------------------------------------------------------------------
 
     @property
@@ -160,7 +183,7 @@ class Coordinator:
             return True
         if self.pace.duration_s is not None:
             return next_s > self.pace.duration_s * (1 + 1e-9)
-        return self.round >= (self.pace.rounds or 0)
+        return self.round >= (self.last_round or 0)
 
     def begin(self) -> None:
         """Wait for the devices, then start the experiment's clock (where it stood, after a restart)."""
@@ -191,14 +214,14 @@ class Coordinator:
                 self.roster.depart(order.device, message, order.version, self.now_s)
         return sum(message is not None for message in messages)
 
-    def collect(self, *, until_s: float, enough: Callable[[], bool] = never) -> list[Arrival]:
+    def collect(self, *, until_s: float, enough: Callable[[list[Arrival]], bool] = never) -> list[Arrival]:
         """Every usable answer up to `until_s`, in the order of the devices; the rest is noted and left behind."""
         arrivals: list[Arrival] = []
         while True:
             self._welcome()
             arrivals += self._receive()
             self.roster.give_up(self.now_s)
-            if enough() or self.now_s >= until_s - 1e-9 * self.pace.period_s:
+            if enough(arrivals) or self.now_s >= until_s - 1e-9 * self.pace.period_s:
                 return sorted(arrivals, key=lambda arrival: arrival.flight.device)
             until = self._zero + until_s * self.pace.time_scale
             self.clock.sleep_until(min(until, self.clock.now() + self.pace.poll_real_s))
@@ -207,6 +230,9 @@ class Coordinator:
         """Aggregate, and save before anybody is told: a restarted server knows at least what the devices know."""
         begin = time.perf_counter()
         time_s = self.now_s
+        arrivals, notes = self.influence.bounded(arrivals, self.versions)
+        for device, kind, detail in notes:
+            self.roster.note(device, kind, detail, time_s)
         concluded = self.aggregator(
             self.round, time_s, self.model, self.previous_model, self.versions, self.state, arrivals
         )
@@ -248,7 +274,7 @@ class Coordinator:
             label=self.label, history=self.history, model=self.model, previous_model=self.previous_model,
             state=[np.asarray(leaf) for leaf in jax.tree.leaves(self.state)], trainings=self.roster.trainings,
             incidents=list(self.roster.incidents.values()), in_flight=len(self.roster.flights),
-            lost=self.lost, restarts=self.restarts, compute_s=self.compute_s,
+            lost=self.lost, restarts=self.restarts, compute_s=self.compute_s, lengths=self.influence.lengths,
         )  # fmt: skip
 
     # ---- inside -------------------------------------------------------------------------------------------------
@@ -258,6 +284,7 @@ class Coordinator:
         self.state = jax.tree.unflatten(jax.tree.structure(self.state), checkpoint.state)
         self.roster.trainings = list(checkpoint.trainings)
         self.roster.incidents = {(i.device, i.kind): i for i in checkpoint.incidents}
+        self.influence.lengths = dict(checkpoint.lengths)
         self.restarts, self.compute_s = checkpoint.restarts + 1, checkpoint.compute_s
         self.lost = checkpoint.lost + checkpoint.in_flight
 
@@ -266,7 +293,7 @@ class Coordinator:
             self.roster.join(node, device, self.now_s)
         return self.roster.node_of
 
-    def _everybody_answered(self) -> bool:
+    def _everybody_answered(self, arrivals: Sequence[Arrival]) -> bool:
         return not self.roster.flights
 
     def _of_this_round(self, arrival: Arrival) -> bool:
@@ -283,13 +310,15 @@ class Coordinator:
             flight = self.roster.land(answer.message, self.now_s, failed=answer.error is not None)
             if flight is None:
                 continue
-            start = self.versions[flight.version]
-            layout, limit = self.aggregator.layout, self.max_update_ratio
             try:
-                arrival = accept(answer, flight, layout, start, self.now_s, max_update_ratio=limit)
+                arrival = accept(answer, flight, self.aggregator.layout, self.now_s)
                 staleness = self.round - flight.version
                 if self.max_staleness is not None and staleness > self.max_staleness:
                     raise Refused("too stale", f"{staleness} rounds, and guards.max_staleness is {self.max_staleness}")
+                if "loss" in answer.numbers and not math.isfinite(arrival.loss):
+                    self.roster.note(
+                        flight.device, "no loss", f"its loss is {answer.numbers['loss']!r}"[:100], self.now_s
+                    )
                 arrivals.append(arrival)
             except Refused as refusal:
                 self.roster.note(flight.device, refusal.kind, refusal.detail, self.now_s)
