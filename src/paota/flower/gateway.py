@@ -37,7 +37,8 @@ def application(socket_file: str, keys: Path) -> Any:
     )  # fmt: skip
 
     async def forward(request: Request) -> Response:
-        if request.scope["raw_path"] != request.url.path.encode() or not FLEET.fullmatch(request.url.path):
+        path = request.url.path
+        if request.url.query or request.scope["raw_path"] != path.encode() or not FLEET.fullmatch(path):
             return PlainTextResponse("not here\n", status_code=404)
         body = bytearray()
         async for part in request.stream():
@@ -46,9 +47,7 @@ def application(socket_file: str, keys: Path) -> Any:
                 return PlainTextResponse("too large\n", status_code=413)
         headers = [(k, v) for k, v in request.headers.raw if k.lower() not in _OURS | {b"content-length"}]
         try:
-            answer = await superlink.request(
-                request.method, request.url.path, params=request.query_params, content=bytes(body), headers=headers
-            )
+            answer = await superlink.request(request.method, path, content=bytes(body), headers=headers)
         except httpx.TransportError:
             return PlainTextResponse("the SuperLink does not answer\n", status_code=502)
         skip = _OURS | {b"content-length", b"content-encoding"}

@@ -6,6 +6,7 @@ python -m paota.flower.node [--look-every-s 0.25] ARGUMENTS OF flower-supernode
 from __future__ import annotations
 
 import sys
+import time
 from types import SimpleNamespace
 
 
@@ -13,10 +14,9 @@ def look_every(seconds: float) -> None:
     """No pause of this process's SuperNode is longer than `seconds`. Flower has no setting for it (1.41, 1.42)."""
     from flwr.supernode import start_client_internal as loop
 
-    clock = loop.time
-    names = SimpleNamespace(**{name: getattr(clock, name) for name in dir(clock)})
-    names.sleep = lambda pause_s: clock.sleep(min(pause_s, seconds))
-    loop.time = names  # type: ignore[assignment]
+    names = SimpleNamespace(**{name: getattr(time, name) for name in dir(time)})
+    names.sleep = lambda pause_s: time.sleep(min(pause_s, seconds))
+    setattr(loop, "time", names)  # noqa: B010  mypy knows that it is not meant to be changed
 
 
 def main() -> None:
