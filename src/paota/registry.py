@@ -65,6 +65,7 @@ ALGORITHMS = Registry(
     "algorithm",
     paota="paota.algorithms.paota:Paota",
     local_sgd="paota.algorithms.local_sgd:LocalSgd",
+    paota_plus="paota.algorithms.paota_plus:PaotaPlus",
     cotaf="paota.algorithms.cotaf:Cotaf",
     fedasync="paota.algorithms.fedasync:FedAsync",
     fedbuff="paota.algorithms.fedbuff:FedBuff",
@@ -95,6 +96,7 @@ LATENCIES = Registry(
     uniform="paota.timing.latency:Uniform",
     lognormal="paota.timing.latency:LogNormal",
     per_device="paota.timing.latency:PerDevice",
+    two_speeds="paota.timing.latency:TwoSpeeds",
     trace="paota.timing.latency:Trace",
 )
 CHANNELS = Registry(
@@ -125,6 +127,7 @@ DATASETS = Registry(
 PARTITIONS = Registry(
     "partition",
     paper="paota.data.partition:Paper",
+    rare_class="paota.data.partition:RareClass",
     dirichlet="paota.data.partition:Dirichlet",
     shards="paota.data.partition:LabelShards",
     iid="paota.data.partition:Iid",
@@ -146,6 +149,7 @@ SCHEDULES = Registry(
 SERVER_OPTIMISERS = Registry(
     "server_optimiser",
     none="paota.server.optimisers:NoOptimiser",
+    sgd="paota.server.optimisers:ServerSgd",
     momentum="paota.server.optimisers:FedAvgM",
     adam="paota.server.optimisers:FedAdam",
     yogi="paota.server.optimisers:FedYogi",

@@ -45,6 +45,8 @@ CASES = {
     },
     "fedbuff": {"name": "fedbuff", "buffer_size": 3},
     "fedasync": {"name": "fedasync"},
+    "fed-plus": {"name": "paota-plus", "label": "fed-plus"},
+    "fed-first": {"name": "local-sgd", "label": "fed-first", "participants": 3, "selected": 9},
     "paota-augmented": {"name": "paota", "label": "paota-augmented", "training": {"augment": "crop-flip"}},
 }  # fmt: skip
 

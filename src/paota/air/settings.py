@@ -18,6 +18,7 @@ class Air:
     n0_dbm_per_hz: float = setting(-174.0, low=-400, high=300)
     path_loss: Any = choice(PATH_LOSSES, "none")
     antennas: int = setting(1, low=1, high=1024)  # of the server
+    combiner: str = setting("sum", options=("sum", "max-min", "mmse"))  # what makes one signal of several antennas
     packing: str = setting("real", options=("real", "complex"))  # one or two weights a symbol
     # Imperfections, absent unless given: a number is an input of the compiled program, its absence a simpler program.
     csi_error: float | None = setting(None, low=0)  # E|estimate - h_k|^2 / E|h_k|^2

@@ -156,11 +156,16 @@ class State(NamedTuple):
     ring: Float[Array, "V d"]  # version v stands at v mod V
     server: Any  # what the algorithm keeps
     optimiser: Any = ()  # what the server's optimiser keeps
+    devices: Any = ()  # what the devices keep, [K, ...] each
 
     @classmethod
-    def initial(cls, rule: Rule, model: Float[Array, " d"], versions: int) -> State:
-        """Before the first event: every version is w^0."""
-        return cls(jnp.tile(model, (versions, 1)), rule.algorithm.init(model), rule.server.optimiser.init(model))
+    def initial(cls, rule: Rule, model: Float[Array, " d"], versions: int, devices: int) -> State:
+        """Before the first event of K `devices`: every version is w^0."""
+        memory = jax.tree.map(
+            lambda one: jnp.broadcast_to(one, (devices, *jnp.shape(one))), rule.algorithm.memory(model)
+        )
+        optimiser = rule.server.optimiser.init(model)
+        return cls(jnp.tile(model, (versions, 1)), rule.algorithm.init(model), optimiser, memory)
 
 
 class Log(NamedTuple):

@@ -140,7 +140,7 @@ def _aggregate(
     prepared = engine.prepare(rule, key, row, trained, model, previous_model, inputs.num_samples)
     kept, memory = state
     event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, kept)
-    uplink = engine.uplink_of(rule, key, row, prepared.ready)
+    uplink = engine.uplink_of(rule, key, row, prepared.ready, model.size)
     decision = engine.decide(rule.algorithm, rule.power, event, uplink)
     served = engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))
     served, memory = engine.optimise(rule.server, model, served, memory)

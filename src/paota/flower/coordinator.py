@@ -135,18 +135,27 @@ class Coordinator:
                 self.send(self.roster.idle(self.post.reachable()))  # the ready ones, and whoever else waits for a model
             self.look_back()
 
-    def synchronous(self, participants: int) -> None:
-        """Local SGD and COTAF: every round waits for the devices it has drawn, though not for ever."""
+    def synchronous(self, participants: int, selected: int | None = None, deadline_s: float | None = None) -> None:
+        """Local SGD and COTAF: every round waits for devices it has drawn, though not for ever.
+
+        `selected` begin and the first `participants` count; `deadline_s` ends a round at the latest. A device that is not
+        waited for any longer cannot be interrupted: it finishes, and may be drawn again afterwards.
+        """
         self.begin()
+        wait_s = min(self.pace.patience_s, deadline_s or self.pace.patience_s)
+
+        def enough(arrivals: Sequence[Arrival]) -> bool:
+            out = any(flight.version == self.round for flight in self.roster.flights.values())
+            return not out or sum(arrival.flight.version == self.round for arrival in arrivals) >= participants
+
         while not self.over(self.now_s):
             reachable = self.post.reachable()
-            chosen = draw_participants(self.seed, self.round, participants, self.roster, reachable)
-            sent = self.send(chosen)
+            sent = self.send(draw_participants(self.seed, self.round, selected or participants, self.roster, reachable))
             # With nobody to wait for, a round lasts a period: devices get time to come back.
-            timeout_s = self.now_s + (self.pace.patience_s if sent else self.pace.period_s)
-            enough = self._everybody_answered if sent else never
-            arrivals = self.collect(until_s=timeout_s, enough=enough)
-            self.conclude([arrival for arrival in arrivals if self._of_this_round(arrival)])
+            timeout_s = self.now_s + (wait_s if sent else self.pace.period_s)
+            arrivals = self.collect(until_s=timeout_s, enough=enough if sent else never)
+            here = [arrival for arrival in arrivals if self._of_this_round(arrival)]
+            self.conclude(_by_device(_by_time(here)[:participants]))
             self.look_back()
 
     def buffered(self, size: int, events: int | None) -> None:
@@ -166,6 +175,25 @@ class Coordinator:
                     buffer = []
                     self.look_back()
                 self.send([arrival.flight.device] if not self.over(self.now_s) else [])
+
+    def share_ready(self, count: int, updates: int | None) -> None:
+        """PAOTA+: as soon as `count` devices are ready they are aggregated and begin again, the others go on.
+
+        Ends with the event that brings the arrivals to `updates`; None: when the time is over.
+        """
+        self.begin()
+        self.last_round = None if updates is None else 10**9
+        ready: list[Arrival] = []
+        arrived = 0
+        while not self.over(self.now_s) and (updates is None or arrived < updates):
+            waiting = {arrival.flight.device for arrival in ready}
+            self.send([k for k in self.roster.idle(self.post.reachable()) if k not in waiting])
+            ready += self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody)
+            if len(ready) >= count:
+                ready = _by_time(ready)
+                self.conclude(_by_device(ready[:count]))
+                ready, arrived = ready[count:], arrived + count
+                self.look_back()
 
     # ---- their steps --------------------------------------------------------------------------------------------
 
@@ -222,7 +250,7 @@ class Coordinator:
             arrivals += self._receive()
             self.roster.give_up(self.now_s)
             if enough(arrivals) or self.now_s >= until_s - 1e-9 * self.pace.period_s:
-                return sorted(arrivals, key=lambda arrival: arrival.flight.device)
+                return _by_device(arrivals)
             until = self._zero + until_s * self.pace.time_scale
             self.clock.sleep_until(min(until, self.clock.now() + self.pace.poll_real_s))
 
@@ -293,9 +321,6 @@ class Coordinator:
             self.roster.join(node, device, self.now_s)
         return self.roster.node_of
 
-    def _everybody_answered(self, arrivals: Sequence[Arrival]) -> bool:
-        return not self.roster.flights
-
     def _of_this_round(self, arrival: Arrival) -> bool:
         """A synchronous round averages models with one start; what was asked for in an earlier round is too late."""
         flight = arrival.flight
@@ -323,6 +348,14 @@ class Coordinator:
             except Refused as refusal:
                 self.roster.note(flight.device, refusal.kind, refusal.detail, self.now_s)
         return arrivals
+
+
+def _by_device(arrivals: Sequence[Arrival]) -> list[Arrival]:
+    return sorted(arrivals, key=lambda arrival: arrival.flight.device)
+
+
+def _by_time(arrivals: Sequence[Arrival]) -> list[Arrival]:
+    return sorted(arrivals, key=lambda arrival: (arrival.finish_s, arrival.flight.device))
 
 
 def draw_participants(

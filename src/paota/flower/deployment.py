@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from .. import settings
+from ..algorithms.base import keeps_memory
 from ..errors import UserError, unknown_name
 from ..experiment import Contestant, Experiment, as_experiment, preset_names, read_preset
 from ..settings import setting
-from ..timing.schemes import Buffered, Periodic, Synchronous
+from ..timing.schemes import Buffered, Periodic, ShareReady, Synchronous
+
+Deployable = Periodic | Synchronous | Buffered | ShareReady
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,16 +63,22 @@ class Deployment:
         for label in wanted:
             if label not in by_label:
                 raise unknown_name("algorithm label", label, by_label)
+        if experiment.evaluation.every_s is not None:
+            raise UserError(
+                "evaluation.every_s is for the simulator: a deployment judges every evaluation.every rounds"
+            )
         chosen = [by_label[label] for label in dict.fromkeys(wanted)]
         for contestant in chosen:
             scheme_of(contestant)
         return chosen
 
 
-def scheme_of(contestant: Contestant) -> Periodic | Synchronous | Buffered:
-    """When the server aggregates: at PAOTA's deadlines, when the chosen devices are done, or when a buffer is full."""
+def scheme_of(contestant: Contestant) -> Deployable:
+    """When the server aggregates: at deadlines, when the chosen devices are done, or when enough have arrived."""
     scheme = contestant.algorithm.scheme
-    if not isinstance(scheme, Periodic | Synchronous | Buffered):
+    if keeps_memory(contestant.algorithm):
+        raise UserError(f"'{contestant.label}' cannot be deployed yet: its devices would have to keep a memory")
+    if not isinstance(scheme, Deployable):
         raise UserError(
             f"the algorithm '{contestant.algorithm_name}' cannot be deployed yet: its scheme is "
             f"{type(scheme).__name__.lower()}, and a deployment knows periodic, synchronous and buffered ones"

@@ -22,7 +22,7 @@ from ..runs.folder import write_folder
 from ..runs.results import Result
 from ..simulate.schedule import Schedule
 from ..timing.latency import Latencies
-from ..timing.schemes import Buffered, Synchronous, World
+from ..timing.schemes import Buffered, ShareReady, Synchronous, World
 from .aggregation import Aggregator
 from .coordinator import Clock, Coordinator, Pace, RealClock
 from .deployment import Deployment, scheme_of
@@ -94,10 +94,12 @@ class _Run:
         scheme = scheme_of(self.contestant)
         world = World(self.latencies, self.contestant.timing.period_s, self.plan.experiment.horizon)
         if isinstance(scheme, Synchronous):
-            coordinator.synchronous(scheme.size(world))
+            coordinator.synchronous(scheme.size(world), scheme.selected, scheme.deadline_s)
         elif isinstance(scheme, Buffered):
             updates = world.match_updates()
             coordinator.buffered(scheme.buffer_size, updates and math.ceil(updates / scheme.buffer_size))
+        elif isinstance(scheme, ShareReady):
+            coordinator.share_ready(scheme.count(world.latencies.devices), world.match_updates())
         else:
             coordinator.periodic()
         return coordinator.finish(wait_for_devices=wait_for_devices)

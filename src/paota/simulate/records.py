@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..air.privacy import event_rho, privacy_columns
 from ..air.spending import device_spending, event_spending
+from ..air.uplink import noise_power_w
 from ..experiment import Contestant
 from ..runs.files import Columns
 from ..runs.results import Trajectory
@@ -28,12 +30,17 @@ def trajectory_of(
     `log` has the columns of `engine.Log`, [events] and [events, places]; `initial` is the judgement of w^0; `model`
     the last global model [d].
     """
-    spent = spending_of(contestant, timeline, log, len(model), uploads_of(plan, contestant, seed))
+    uploads = uploads_of(plan, contestant, seed)
+    spent = spending_of(contestant, timeline, log, len(model), uploads)
+    wasted = _spending_of_aborted(contestant, timeline, len(log.finite), len(model), uploads)
     return Trajectory(
         label=contestant.label,
         algorithm=contestant.algorithm_name,
         seed=seed,
-        metrics=metrics_of(timeline, log, initial, contestant, spent),
+        metrics={
+            **_added(metrics_of(timeline, log, initial, contestant, spent), wasted),
+            **_privacy_of(contestant, timeline, log),
+        },
         devices=device_records_of(timeline, log, spent),
         model=model,
         diverged_round=diverged_round,
@@ -87,6 +94,39 @@ def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parame
         compute_power_w=contestant.power.compute_power_w,
         uploads=uploads,
     )
+
+
+def _privacy_of(contestant: Contestant, timeline: Timeline, log: Any) -> Columns:
+    """The largest privacy loss of a device so far; nothing where updates are not clipped, or not sent over the air."""
+    clip_norm = contestant.guards.max_update_norm
+    if clip_norm is None or not contestant.algorithm.over_the_air:
+        return {}
+    mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
+    noise_w = noise_power_w(contestant.air.bandwidth_hz, contestant.air.n0_dbm_per_hz)
+    return privacy_columns(timeline, event_rho(log.amplitude[mask], clip_norm, noise_w), len(log.finite))
+
+
+def _spending_of_aborted(
+    contestant: Contestant, timeline: Timeline, events: int, num_parameters: int, uploads: Any
+) -> Columns:
+    """What each event cost through the trainings it aborted, and how many they were; nothing where there are none."""
+    aborted = timeline.aborted
+    if aborted is None:
+        return {}
+    n = int(aborted.offsets[events])
+    # They send nothing over the air; ideal uploads are not accounted.
+    silence = np.full(n, 0.0 if contestant.algorithm.over_the_air else math.nan)
+    spent = device_spending(
+        aborted, silence, num_parameters=num_parameters, air=contestant.air,
+        compute_power_w=contestant.power.compute_power_w, uploads=uploads, stopped_s=aborted.time_s[aborted.event[:n]],
+    )  # fmt: skip
+    counts = np.concatenate([[0], aborted.ready[:events]])
+    return {"aborted": counts, **event_spending(aborted, spent, events, shared=contestant.algorithm.over_the_air)}
+
+
+def _added(metrics: Columns, more: Columns) -> Columns:
+    """The columns of `metrics` with those of `more` added to them, and the others of `more` beside them."""
+    return {**metrics, **{name: metrics.get(name, 0) + column for name, column in more.items()}}
 
 
 def _mishaps(timeline: Timeline, silent: NDArray[np.bool_], mask: NDArray[np.bool_]) -> Columns:

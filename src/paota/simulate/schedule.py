@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from .. import engine
+from ..algorithms.base import keeps_memory
 from ..engine.sharding import mesh_of_all
 from ..errors import Interrupted, UserError
 from ..experiment import Contestant
@@ -85,6 +86,11 @@ class Schedule:
                 f"'{contestant.label}' needs the models of all {most:,} devices of an event at once, which do not fit "
                 "into memory; use fewer devices an event"
             )
+        if block is not None and keeps_memory(contestant.algorithm):
+            raise UserError(
+                f"'{contestant.label}' has devices with a memory, and {most:,} of them in an event do not fit into memory "
+                "at once; use fewer devices an event"
+            )
         return engine.Sizes(
             places=places,
             versions=1 << max(1, *(t.max_staleness.bit_length() for t in timelines)),  # few different shapes
@@ -119,7 +125,7 @@ class Schedule:
             for contestant in contestants:
                 task, rule, sizes = self.task(contestant), engine.Rule.of(contestant), self.sizes(contestant)
                 fleet, model = self.fleet(contestant, seed), jax.eval_shape(task.initial_model, seed)
-                state = jax.eval_shape(lambda m, r=rule, s=sizes: engine.State.initial(r, m, s.versions), model)
+                state = jax.eval_shape(functools.partial(self.initial_state, rule, sizes=sizes), model)
                 timeline = self.plan.timelines[contestant.label, seed]
                 rows, count = engine.rows_of(timeline, 0, sizes, np.zeros(len(timeline), bool))
                 arguments = (rule, jax.random.key(seed), fleet, state, rows, np.int32(count))
@@ -130,6 +136,10 @@ class Schedule:
                     compiling[key] = contestant.label, future
         for label, future in compiling.values():
             self.progress.compiled(label, future.result()[1])
+
+    def initial_state(self, rule: engine.Rule, model: Any, *, sizes: engine.Sizes) -> engine.State:
+        """Before the first event, from the initial model [d]."""
+        return engine.State.initial(rule, model, sizes.versions, self.plan.experiment.data.devices)
 
     def compiled(self, contestant: Contestant, task: engine.Task, sizes: engine.Sizes, arguments: Any) -> Any:
         """The program for these arguments; announced where it has to be compiled first."""
@@ -211,7 +221,8 @@ class Schedule:
 def learner_of(plan: Plan, contestant: Contestant) -> tuple[Learner, str]:
     """What trains and judges for one algorithm, and one line that says which and why."""
     data = plan.dataset
-    return choose(plan.model, data.x_train, data.num_classes, contestant.training, data.scaling)
+    shifted = contestant.algorithm.shifts_gradients
+    return choose(plan.model, data.x_train, data.num_classes, contestant.training, data.scaling, shifted)
 
 
 def learners_in_words(plan: Plan) -> str:

@@ -30,7 +30,11 @@ class Unit:
         self.schedule, self.number, self.contestant, self.seed = schedule, number, contestant, seed
         plan: Plan = schedule.plan
         self.timeline = plan.timelines[contestant.label, seed]
-        self.judged = _evaluate_flags(len(self.timeline), plan.judged_every[contestant.label, seed])
+        every_s = plan.experiment.evaluation.every_s
+        if every_s is None:
+            self.judged = _evaluate_flags(len(self.timeline), plan.judged_every[contestant.label, seed])
+        else:
+            self.judged = _flags_on_grid(self.timeline.time_s, every_s)
         self.checkpoints: Checkpoints | None = schedule.checkpoints
         self.rule = engine.Rule.of(contestant)
         self.logs: list[Any] = []
@@ -44,7 +48,7 @@ class Unit:
         fleet = schedule.fleet(self.contestant, self.seed)
         model = task.initial_model(self.seed)
         initial = [float(value) for value in engine.judge(task, model, fleet)]
-        state = self._begin(engine.State.initial(self.rule, model, sizes.versions))
+        state = self._begin(schedule.initial_state(self.rule, model, sizes=sizes))
         schedule.advanced(self, initial[0], state.ring[self.done % sizes.versions])
         while self.done < len(self.timeline) and not self._diverged:
             rows, count = engine.rows_of(self.timeline, self.done, sizes, self.judged)
@@ -113,6 +117,12 @@ def _evaluate_flags(events: int, every: int) -> NDArray[np.bool_]:
     flags = (np.arange(events) + 1) % every == 0
     flags[-1] = True
     return flags
+
+
+def _flags_on_grid(time_s: NDArray[np.float64], every_s: float) -> NDArray[np.bool_]:
+    """The version in force at every multiple of `every_s`, and the last one: what everybody can be compared at."""
+    cell = np.ceil(time_s / every_s - 1e-9)  # the next point of the grid, at or after each event
+    return np.append(cell[1:] > cell[:-1], True)
 
 
 def _last_known(values: NDArray[Any]) -> float:

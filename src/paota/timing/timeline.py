@@ -19,6 +19,12 @@ class Participants(NamedTuple):
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
 
+    def only(self, which: NDArray[np.bool_]) -> Participants:
+        """Those for which `which` is true."""
+        return Participants(
+            self.device[which], self.version[which], self.training[which], self.start_s[which], self.finish_s[which]
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Horizon:
@@ -43,6 +49,9 @@ class Timeline:
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
     lost: NDArray[np.int64] | None = None  # updates an event lost to faults or held back, [E]
+    aborted: Timeline | None = (
+        None  # the same events, with the trainings that each ended; `finish_s` is when they would have
+    )
 
     @classmethod
     def build(cls, events: Iterable[tuple[float, Participants]]) -> Timeline:
@@ -51,12 +60,12 @@ class Timeline:
             times.append(time_s)
             groups.append(participants)
         counts = np.array([len(group.device) for group in groups], dtype=np.int64)
-        columns = [
+        device, version, training, start_s, finish_s = (
             np.concatenate([np.asarray(group[i], dtype=dtype) for group in groups] or [np.zeros(0, dtype)])
             for i, dtype in enumerate((np.int64, np.int64, np.int64, np.float64, np.float64))
-        ]
+        )
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return cls(np.array(times, dtype=np.float64), offsets, *columns)
+        return cls(np.array(times, dtype=np.float64), offsets, device, version, training, start_s, finish_s)
 
     def __len__(self) -> int:
         return len(self.time_s)

@@ -62,5 +62,8 @@ class Evaluation:
     """How often is the global model judged, and on what?"""
 
     every: int = setting(1, low=1)  # rounds
+    every_s: float | None = setting(
+        None, above=0, instead_of="every"
+    )  # on a grid of simulated seconds, the same for all
     # "objective": F(w) over all devices' data (Eq. sys_FL_task); "batches": mean loss of the mini-batches just trained on.
     train_loss: str = setting("objective", options=("objective", "batches"))

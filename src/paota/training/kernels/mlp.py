@@ -60,7 +60,7 @@ class FusedMlp:
     ) -> Trained:
         """Plain SGD with one rate and M steps for all, which is what `choose` gives the kernel."""
         register()
-        slot, ready, sample, steps, rate, augmentation = orders
+        slot, ready, sample, steps, rate, augmentation, _ = orders
         if steps is not None or jnp.ndim(rate) or augmentation is not None:
             raise ValueError(
                 "the kernel makes the same steps with the same rate for all devices, on samples as they are"
