@@ -20,7 +20,9 @@ COTAF = {"name": "cotaf"}
 METHODS = (PAOTA, UPDATE, LOCAL_SGD, COTAF)
 
 # The noise sweep: (series, algorithm, its air and power, the noise levels at which something can happen).
-NEAR_DBM = (NO_NOISE_DBM, -174.0, -74.0, -60.0, -50.0, -40.0, -30.0, -20.0, -10.0, 0.0)
+NEAR_DBM = (
+    NO_NOISE_DBM, -174.0, -74.0, -60.0, -55.0, -50.0, -45.0, -40.0, -35.0, -30.0, -25.0, -20.0, -10.0, 0.0,
+)  # fmt: skip
 FAR_DBM = (NO_NOISE_DBM, -174.0, -165.0, -155.0, -145.0, -135.0, -125.0, -115.0, -100.0, -74.0)
 UNTOUCHED_DBM = (NO_NOISE_DBM, -40.0, -20.0, 0.0)  # as printed, a device pays any power: path loss cannot reach it
 PATH_LOSS = {"path_loss": "log-distance"}
@@ -70,7 +72,7 @@ def noise_series() -> tuple[NoiseSeries, ...]:
 class Scale:
     """How much is run: the whole thing, or a smoke run."""
 
-    seeds: int = 10
+    seeds: int = 15
     rounds: int = 100
     sweep_rounds: int = 50
     base: Mapping[str, Any] = field(default_factory=dict)
@@ -88,7 +90,7 @@ class Scale:
 
 def full(seeds: int | None = None) -> Scale:
     """What the paper's figures need."""
-    return Scale(seeds=seeds or 10)
+    return Scale(seeds=seeds or Scale.seeds)
 
 
 def quick(seeds: int | None = None) -> Scale:
