@@ -11,6 +11,7 @@ from .cells import BOUND, CROSSED, OPTIMUM, Cell
 
 PAPER_PERIOD_S, TABLE_PERIOD_S = 8.0, 6.0  # the text says 8 s, Table I implies 342 s / 57 rounds = 6 s
 QUIET_DBM, LOUD_DBM = -174.0, -74.0
+OPEN_CHOICES = "open-choices"  # the name of that part
 NO_NOISE_DBM = -300.0  # far below anything: what a method reaches without noise
 
 PAOTA = {"name": "paota"}
@@ -85,6 +86,8 @@ class Scale:
     epochs: int = 60
     polish: int = 20
     bound_rounds: int = 20
+    choice_seeds: int = 3  # of the search over open choices
+    choice_rounds: int = 80
     quick: bool = False
 
 
@@ -99,7 +102,7 @@ def quick(seeds: int | None = None) -> Scale:
     return Scale(
         seeds=seeds or 2, rounds=20, sweep_rounds=12, base={"data": data, "targets": [0.5, 0.6, 0.7, 0.8]},
         periods_s=(6.0, 12.0), omegas=(1.0, 3.0), classes=(1, 5), devices=(10, 20), learning_rates=(0.03, 0.1),
-        noise_levels=3, epochs=3, polish=5, bound_rounds=3, quick=True,
+        noise_levels=3, epochs=3, polish=5, bound_rounds=3, choice_seeds=1, choice_rounds=8, quick=True,
     )  # fmt: skip
 
 
@@ -204,6 +207,7 @@ PARTS: dict[str, Callable[[Scale], Iterable[Cell]]] = {
     "theory": theory_cells,
     "noise": noise_cells,
     "ablations": ablation_cells,
+    OPEN_CHOICES: lambda scale: (),  # a search: what it computes depends on what it has found so far
 }
 
 

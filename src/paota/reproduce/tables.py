@@ -11,18 +11,11 @@ import numpy as np
 
 from ..runs.files import Columns, write_csv
 from ..runs.measures import median, quartiles
+from . import printed
 from .catalogue import Scale
 from .evidence import Evidence, Radiated
 from .gather import METHOD_LABELS, Cells, final, radiated_by, seconds_to, values_of
 from .judge import Verdict
-
-# Table I of the paper: (rounds, seconds) to 50, 60, 70 and 80 %.
-PAPER_TABLE = {
-    "paota": ((6, 36.0), (10, 60.0), (18, 108.0), (57, 342.0)),
-    "local-sgd": ((3, 45.61), (6, 78.17), (12, 181.24), (29, 451.62)),
-    "cotaf": ((6, 91.30), (12, 181.21), (29, 316.75), (44, 676.93)),
-}
-PAPER_TARGETS = (0.5, 0.6, 0.7, 0.8)
 
 Facts = dict[str, Any]
 
@@ -83,20 +76,20 @@ def table1_rows(evidence: Evidence) -> Iterable[Facts]:
         for method in METHOD_LABELS:
             for target in evidence.targets:
                 rounds, seconds = setting[method].rounds_to(target), setting[method].seconds_to(target)
-                printed = _printed(method, target)
+                theirs = _printed(method, target)
                 (r25, r50, r75), (s25, s50, s75) = quartiles(rounds), quartiles(seconds)
                 yield {
                     "period_s": period_s, "method": method, "target": target,
-                    "paper_rounds": printed[0], "rounds": r50, "rounds_q25": r25, "rounds_q75": r75,
-                    "paper_seconds": printed[1], "seconds": s50, "seconds_q25": s25, "seconds_q75": s75,
+                    "paper_rounds": theirs[0], "rounds": r50, "rounds_q25": r25, "rounds_q75": r75,
+                    "paper_seconds": theirs[1], "seconds": s50, "seconds_q25": s25, "seconds_q75": s75,
                     "reached": int(np.isfinite(rounds).sum()), "seeds": len(rounds),
                 }  # fmt: skip
 
 
 def _printed(method: str, target: float) -> tuple[float, float]:
-    if method not in PAPER_TABLE or target not in PAPER_TARGETS:
+    if method not in printed.TABLE or target not in printed.TARGETS:
         return math.nan, math.nan
-    rounds, seconds = PAPER_TABLE[method][PAPER_TARGETS.index(target)]
+    rounds, seconds = printed.TABLE[method][printed.TARGETS.index(target)]
     return float(rounds), seconds
 
 
