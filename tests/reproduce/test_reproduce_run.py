@@ -110,8 +110,8 @@ def test_the_whole_catalogue_is_valid_and_every_method_has_the_same_training():
         assert batches == {32}
         if not cell.name.startswith(("eta-", "bound-")):
             assert rates == {0.1}
-        if cell.kind == "runs":
-            assert cell.seeds >= 10
+        if cell.name in ("quiet", "loud", "six") or (cell.name.startswith("noise-") and "far" not in cell.name):
+            assert cell.seeds >= 15  # what a verdict depends on
     etas = [
         [c.training.learning_rate for c in cell.experiment.contestants]
         for cell in cells
@@ -150,21 +150,27 @@ def test_a_smoke_run_from_end_to_end(quick_report):
     folder, code = quick_report
     assert code == 0
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert page.index('id="verdicts"') < page.index('id="fig3-gap"')
+    assert 'id="fig3-gap"' in page
     assert "Smoke run" in page
+    for text in (page, (folder / "summary.md").read_text(encoding="utf-8")):  # made-up data judge nothing
+        assert not re.search(r"(not )?reproduced( with a change)?</span>|\*\*(not )?reproduced|id=.verdicts.", text)
+    assert "no verdicts" in page
+    found = (folder / "open-choices.html").read_text(encoding="utf-8")
+    assert "Smoke run" in found
+    assert 'id="rounds"' in found
     own = re.sub(
         r"<script>.*?</script>", "", page, flags=re.DOTALL
     )  # the drawing library names places that it never asks
     assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", own)
     with (folder / "tables" / "verdicts.csv").open(newline="") as stream:
-        assert len(list(csv.DictReader(stream))) == 7
+        assert list(csv.DictReader(stream)) == []
     for name in ("fig1-system", "fig2-workflow", "fig3-gap", "fig4-accuracy", "noise", "ablations", "eta", "bound"):
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
 
 @pytest.mark.slow
-def test_a_real_browser_shows_the_verdicts(quick_report, tmp_path):
+def test_a_real_browser_shows_no_verdicts_of_a_smoke_run(quick_report, tmp_path):
     folder, _ = quick_report
     browser = next((found for name in ("chromium", "google-chrome", "chrome") if (found := shutil.which(name))), None)
     if browser is None:
@@ -180,7 +186,8 @@ def test_a_real_browser_shows_the_verdicts(quick_report, tmp_path):
         [browser, *common, "--dump-dom", (folder / "report.html").as_uri()],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
-    assert len(re.findall(r'<span class="badge (?:good|middling|alert)">', done.stdout)) == 7
+    assert 'class="badge' not in done.stdout
+    assert 'id="fig3-gap"' in done.stdout
     assert "Refused to" not in done.stderr  # the content policy has nothing to forbid
 
 
