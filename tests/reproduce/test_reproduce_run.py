@@ -6,6 +6,7 @@ import csv
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from paota.cli import main
 from paota.errors import UserError
 from paota.reproduce import catalogue, store, work
 from paota.reproduce.cells import Cell
+from paota.reproduce.gather import radiated_by
 from paota.reproduce.printed import TABLE
 from paota.reproduce.work import task_of
 from paota.runs.pool import run_tasks
@@ -207,3 +209,26 @@ def test_wrong_arguments_are_one_sentence(tmp_path, capsys):
     for wrong in (["--part", "nois"], ["--seeds", "0"], ["--workers", "-1"], ["--out", str(tmp_path / "file")]):
         assert main(["reproduce", *wrong]) == 2
         assert capsys.readouterr().err.startswith("paota: ")
+
+
+def test_without_matplotlib_it_says_so_at_the_start(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["reproduce", "--part", "nois", "--out", str(tmp_path / "out")]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("figures: in the page only")
+    assert second.startswith("paota: ")
+
+
+def test_what_is_radiated_is_measured(tmp_path):
+    """As printed PAOTA breaks its own 15 W; within the physical cap it never does, and Local SGD does not use the air."""
+    within = {"name": "paota", "label": "within", "power": {"cap": "physical"}}
+    cell = tiny(algorithms=[{"name": "paota"}, within, {"name": "local-sgd"}, {"name": "cotaf", "fading": True}])
+    assert compute(tmp_path, cell) == {}
+    found = store.find(tmp_path, cell)
+    printed, kept, ideal, cotaf = (radiated_by(found, [label]) for label in ("paota", "within", "local-sgd", "cotaf"))
+    assert printed.median_w > 15
+    assert printed.over_budget > 0.9
+    assert ideal is None
+    assert 0 < kept.median_w <= 15 * (1 + 1e-5)
+    assert kept.over_budget == cotaf.over_budget == 0
+    assert cotaf.median_w < kept.median_w  # the weakest channel decides for all

@@ -137,7 +137,7 @@ def search(scale: Scale, compute: Compute) -> Found:
         taken = {choice.axis for choice in here.choices}
         nexts = [(*here.choices, *c.choices) for axis, c in best_of.items() if axis not in taken]
         best = min(tried(nexts), key=lambda c: c.distance, default=here)
-        if best.distance > here.distance * (1 - LEAST_GAIN):
+        if best.distance >= here.distance * (1 - LEAST_GAIN):
             break
         path.append(best)
     held_out = tried([(), path[-1].choices], held_out=True)
