@@ -1,6 +1,6 @@
 """The paper's claims, each with the rule that decides it. A verdict follows from the data; nothing is typed in.
 
-The margins stand here, and stood here before the runs of the published verdicts were looked at.
+The margins stand here, and stood here before the fifteen seeds of the published verdicts were looked at.
 """
 
 from __future__ import annotations

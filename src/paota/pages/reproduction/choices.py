@@ -20,6 +20,7 @@ from ..figure import Figure, Style, axes, line, line_chart, log_ticks
 from ..page import Page, Section, Table, TableCell, TableRow, render
 from .figures import NAMES
 
+SHOWN_READINGS = 6
 LEGEND = [
     Style(name="printed", colour=6),
     Style(name="as this project reads the paper", colour=0, dash="dash"),
@@ -43,6 +44,7 @@ def write_choices(out: Path, scale: Scale, found: Found) -> Path:
 
 def build(scale: Scale, found: Found) -> Page:
     """Seconds a round, rounds to a target, and the noise at which COTAF is hurt."""
+    nearest = sorted(found.readings, key=lambda r: r.distance)
     return Page(
         kind="paota reproduce --part open-choices",
         title="Reverse-engineering the paper",
@@ -74,6 +76,11 @@ def build(scale: Scale, found: Found) -> Page:
                     _candidates(found.path, "One after another, each time the one that helps most"),
                     _candidates(found.held_out, "Held out: the same two settings with other seeds"),
                 ],
+            ),
+            Section(
+                id="picture",
+                title="Table I: printed and measured",
+                intro="The same rounds as a picture. The search may choose; the project's other pages do not.",
                 figures=list(_figures(found)),
             ),
             Section(
@@ -82,7 +89,10 @@ def build(scale: Scale, found: Found) -> Page:
                 intro=f"Points of accuracy lost against no noise. Printed: at -74 COTAF is hurt (at least "
                 f"{HURT * 100:.0f} point, the least that a figure shows), at -174 nobody, PAOTA never. The distance is the "
                 "sum of what is missing; 0 is a match.",
-                tables=[_readings(sorted(found.readings, key=lambda r: r.distance))],
+                tables=[
+                    _readings(nearest[:SHOWN_READINGS], title="The nearest"),
+                    _readings(nearest, title=f"All {len(nearest)}", folded=True),
+                ],
             ),
         ],
     )
@@ -177,7 +187,7 @@ def _rounds(value: float) -> str:
     return "never" if math.isinf(value) else f"{value:g}"
 
 
-def _readings(made: Sequence[Reading]) -> Table:
+def _readings(made: Sequence[Reading], *, title: str, folded: bool = False) -> Table:
     rows = [
         TableRow(
             head=TableCell(text=r.noise),
@@ -195,7 +205,8 @@ def _readings(made: Sequence[Reading]) -> Table:
     ]
     heads = ["-174 and -74 dBm/Hz read", "who pays for the channel", "-74 then is, dBm/Hz"]
     heads += [f"{n0}: {who} loses" for n0 in ("-174", "-74") for who in ("PAOTA", "COTAF")]
-    return Table(label="Readings of the noise", heads=[*heads, "distance, points"], rows=rows, prose=True)
+    heads.append("distance, points")
+    return Table(label="Readings of the noise", heads=heads, rows=rows, title=title, prose=True, folded=folded)
 
 
 def _figures(found: Found) -> Iterable[Figure]:
