@@ -98,7 +98,7 @@ def found():
 def test_the_search_takes_one_choice_after_another_until_nothing_helps(found):
     made, asked = found
     # As read, eight of twelve numbers are off by a factor of 2; 57 and 44 doubled lie beyond the run: twice the run.
-    misses = [math.log(2)] * 3 + [math.log(160 / 57)] + [math.log(2)] * 3 + [math.log(160 / 44)]
+    misses = [math.log(2)] * 3 + [math.log(120 / 57)] + [math.log(2)] * 3 + [math.log(120 / 44)]
     assert made.base.distance == pytest.approx(math.sqrt(sum(m * m for m in misses) / 12), rel=0.02)
     assert [c.axis for c in made.path[-1].choices] in (["batch", "participants"], ["participants", "batch"])
     assert made.path[-1].distance == pytest.approx(0, abs=1e-9)

@@ -88,7 +88,7 @@ class Scale:
     polish: int = 20
     bound_rounds: int = 20
     choice_seeds: int = 3  # of the search over open choices
-    choice_rounds: int = 80
+    choice_rounds: int = 60
     quick: bool = False
 
 
