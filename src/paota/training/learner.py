@@ -25,7 +25,7 @@ from .optimisers import transformation_of
 from .settings import Training
 
 EVALUATION_BLOCK = 10_000  # samples judged at once; bounds the memory of a forward pass
-CONVOLVED_BLOCK = 100  # the same for convolutions on CPUs, whose images should stay in the cache
+CONVOLVED_BLOCK = 40  # the same for convolutions on CPUs, whose images should stay in the cache
 DEVICES_AT_ONCE = {"cpu": 16}  # trained side by side; more would leave the processor's cache
 DEVICES_AT_ONCE_ELSEWHERE = 512
 
