@@ -24,17 +24,19 @@ def stream(monkeypatch):
 def test_a_run_counts_rounds_over_all_seeds_and_tells_of_divergence(stream):
     algorithms = [{"name": "paota", "label": "[red]mine"}, {"name": "local-sgd"}]
     plan = simulate.plan(Experiment.from_dict({**TABLE, "algorithms": algorithms}), seeds=2)
-    with RunDisplay(plan, stream) as display:
-        display.compiling("local-sgd")
-        display.compiled("local-sgd", 1.5)
-        display.advanced("[red]mine", 0, 4, 4, 0.5)
-        display.advanced("[red]mine", 1, 2, 4, math.nan)
-        display.finished(
-            Trajectory(
-                label="[red]mine", algorithm="paota", seed=1, metrics={"round": np.arange(3)}, devices={},
-                model=np.zeros(1), diverged_round=2,
-            )
-        )  # fmt: skip
+    display = RunDisplay(stream)
+    display.start(start_of(plan))
+    display.compile("local-sgd", None)
+    display.compile("local-sgd", 1.5)
+    display.round(told("[red]mine", 0, 4, 0.5))
+    display.round(told("[red]mine", 1, 2, math.nan))
+    display.finish(
+        Trajectory(
+            label="[red]mine", algorithm="paota", seed=1, metrics={"round": np.arange(3)}, devices={},
+            model=np.zeros(1), diverged_round=2,
+        )
+    )  # fmt: skip
+    display.end(None)
     shown = stream.getvalue()
     assert "[red]mine: seed 1 diverged in round 2; the others go on" in shown  # a label is never markup
     last = [line for line in shown.splitlines() if line.strip()][-2:]

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Table
 from rich.text import Text
 
+from ..callbacks.base import Callback, Round, Start
 from ..runs.pool import Update
 from ..runs.results import Result, Trajectory
-from ..simulate import Plan
 
 
 class _Speed(ProgressColumn):
@@ -61,37 +61,41 @@ class ProgressDisplay:
         self._bars.console.print(text, style="red", markup=False)
 
 
-class RunDisplay(ProgressDisplay):
+class RunDisplay(ProgressDisplay, Callback):
     """One run: a row an algorithm, in rounds over all seeds, with the newest accuracy. Compiling is announced."""
 
-    def __init__(self, plan: Plan, stream: IO[str]) -> None:
-        super().__init__(stream)
-        labels = [contestant.label for contestant in plan.experiment.contestants]
-        self._totals = {label: sum(len(plan.timelines[label, seed]) for seed in plan.seeds) for label in labels}
-        self._done: dict[str, dict[int, int]] = {label: {} for label in labels}  # rounds by seed
-        width = max(map(len, labels))
+    def start(self, run: Start) -> None:
+        self._totals: dict[str, int] = {}
+        for unit in run.units:
+            self._totals[unit.label] = self._totals.get(unit.label, 0) + unit.rounds
+        self._done: dict[str, dict[int, int]] = {label: {} for label in self._totals}  # rounds by seed
+        width = max(map(len, self._totals))
         self._rows = {
             label: self._add(label.ljust(width), total, count=f"0/{total}", note="waiting", unit="rounds")
             for label, total in self._totals.items()
         }
+        self._bars.start()
 
-    def compiling(self, label: str) -> None:
-        self._bars.update(self._rows[label], note="compiling ...")
+    def compile(self, label: str, seconds: float | None) -> None:
+        self._bars.update(
+            self._rows[label], note="compiling ..." if seconds is None else f"compiled in {seconds:.1f} s"
+        )
 
-    def compiled(self, label: str, seconds: float) -> None:
-        self._bars.update(self._rows[label], note=f"compiled in {seconds:.1f} s")
+    def round(self, round: Round) -> None:
+        if not round.round:
+            return
+        self._done[round.label][round.seed] = round.round
+        done = sum(self._done[round.label].values())
+        note = f"seed {round.seed}" + (f"  accuracy {round.test_accuracy:.1%}" if round.judged else "")
+        self._update(self._rows[round.label], done, count=f"{done}/{self._totals[round.label]}", note=note)
 
-    def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
-        self._done[label][seed] = round
-        done = sum(self._done[label].values())
-        note = f"seed {seed}" + ("" if math.isnan(accuracy) else f"  accuracy {accuracy:.1%}")
-        self._update(self._rows[label], done, count=f"{done}/{self._totals[label]}", note=note)
-
-    def finished(self, trajectory: Trajectory) -> None:
+    def finish(self, trajectory: Trajectory) -> None:
         t = trajectory
         if t.diverged_round is not None:
             self._warn(f"{t.label}: seed {t.seed} diverged in round {t.diverged_round}; the others go on")
-        self._done[t.label][t.seed] = len(t.metrics["round"]) - 1
+
+    def end(self, result: Result | None) -> None:
+        self._bars.stop()
 
 
 class TasksDisplay(ProgressDisplay):

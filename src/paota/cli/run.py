@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -86,13 +86,13 @@ def run(args: argparse.Namespace) -> int:
     plan = simulate.plan(experiment, seeds=seeds)
     folder = folder or begin_folder(args.out or default_folder(experiment.name), plan)
     checkpoints = Checkpoints(folder / CHECKPOINTS, simulate.identity(plan), every_s=args.checkpoint_every)
-    watch = nullcontext() if args.json or args.quiet else RunDisplay(plan, sys.stderr)
+    callbacks = [] if args.json or args.quiet else [RunDisplay(sys.stderr)]
     try:
-        with stop_on_ctrl_c() as stop, watch as progress:
+        with stop_on_ctrl_c() as stop:
             if clustered:  # helpers would not know of a checkpoint, nor of a wish to stop
-                result = simulate.execute(plan, progress=progress)
+                result = simulate.execute(plan, callbacks=callbacks, folder=folder)
             else:
-                result = simulate.execute(plan, progress=progress, checkpoints=checkpoints, stop=stop)
+                result = simulate.execute(plan, callbacks=callbacks, checkpoints=checkpoints, stop=stop, folder=folder)
     except Interrupted:
         print(
             f"paota: interrupted, and saved; go on with: paota run --resume {shlex.quote(str(folder))}", file=sys.stderr

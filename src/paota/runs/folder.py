@@ -150,7 +150,7 @@ def differences_from(result: Result, experiment: Experiment, seeds: int) -> Iter
 def _facts(t: Trajectory) -> dict[str, Any]:
     return {
         "label": t.label, "algorithm": t.algorithm, "seed": t.seed,
-        "diverged_round": t.diverged_round, "compute_s": t.compute_s,
+        "diverged_round": t.diverged_round, "stopped_round": t.stopped_round, "compute_s": t.compute_s,
     }  # fmt: skip
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..callbacks.base import Callback, Round, Start
 from . import folder as run_folder
 from .checkpoint import Checkpoints
 from .pool import ReportShare
-from .results import Result, Trajectory
+from .results import Result
 
 REPORT_EVERY_S = 0.5
 
@@ -40,32 +41,28 @@ class RunTask:
         path = Path(self.folder)
         path.mkdir(exist_ok=True)
         checkpoints = Checkpoints(path / run_folder.CHECKPOINTS, simulate.identity(plan))
-        rounds = sum(len(timeline) for timeline in plan.timelines.values())
-        result = simulate.execute(plan, progress=ProgressReporter(rounds, report), checkpoints=checkpoints)
+        result = simulate.execute(plan, callbacks=[ShareReporter(report)], checkpoints=checkpoints, folder=path)
         run_folder.write_folder(result if self.devices else _without_devices(result), path, report=False)
         run_folder.remove_leftovers(path)
 
 
-class ProgressReporter:
-    """The simulator's progress as a share of `total` rounds over all algorithms and seeds, reported now and then."""
+class ShareReporter(Callback):
+    """How far a run is, as a share of all rounds of all algorithms and seeds, reported now and then."""
 
-    def __init__(self, total: int, report: ReportShare) -> None:
-        self._total, self._report = max(total, 1), report
+    def __init__(self, report: ReportShare) -> None:
+        self._report = report
         self._last = time.monotonic()
         self._done: dict[tuple[str, int], int] = {}
+        self._total = 1
 
-    def compiling(self, label: str) -> None: ...
+    def start(self, run: Start) -> None:
+        self._total = max(1, sum(unit.rounds for unit in run.units))
 
-    def compiled(self, label: str, seconds: float) -> None: ...
-
-    def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
-        self._done[label, seed] = round
+    def round(self, round: Round) -> None:
+        self._done[round.label, round.seed] = round.round
         if time.monotonic() - self._last >= REPORT_EVERY_S:
             self._last = time.monotonic()
             self._report(sum(self._done.values()) / self._total)
-
-    def finished(self, trajectory: Trajectory) -> None:
-        self._done[trajectory.label, trajectory.seed] = len(trajectory.metrics["round"]) - 1
 
 
 def _without_devices(result: Result) -> Result:
