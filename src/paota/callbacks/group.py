@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import CallbackError, UserError
+from ..registry import CALLBACKS
 from .base import Callback, EveryRound, Round, Start
 
 if TYPE_CHECKING:
@@ -89,14 +90,23 @@ class Group:
 
 
 def as_callback(given: Any) -> Callback:
-    """A callback, a class that makes one, or a function that is called once a round."""
+    """A callback, a class that makes one, a function that is called once a round, or a name as `named` takes it."""
+    if isinstance(given, str):
+        given = named(given)
     if isinstance(given, type) and issubclass(given, Callback):
         given = given()
     if isinstance(given, Callback):
         return given
     if callable(given):
         return EveryRound(given)
-    raise UserError(f"a callback must be a paota.Callback or a function, not {given!r}")
+    raise UserError(f"a callback must be a paota.Callback, a function or a name, not {given!r}")
+
+
+def named(text: str) -> Any:
+    """`tensorboard`, or `tensorboard=DIR`: a registered callback, and where it writes (its first argument)."""
+    name, equals, where = text.partition("=")
+    made = CALLBACKS[name.strip()]
+    return made(where.strip()) if equals else made()
 
 
 def _call(callback: Callback, hook: Callable[..., Any], *arguments: Any) -> Any:

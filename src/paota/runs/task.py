@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,12 +28,15 @@ class RunTask:
     seeds: int
     folder: str
     plugins: tuple[str, ...] = ()  # Python files that register what the experiment names
+    callbacks: tuple[Any, ...] = ()  # names, or objects that can travel; every task has its own copies
+    title: str | None = None  # that callbacks are told
     devices: bool = True  # keep the records of who took part when, which are most of a folder's size
 
     def compute(self, report: ReportShare) -> None:
         """Plan, run and write; `report` is called with the share of all rounds that is done."""
         from .. import simulate
         from ..experiment import Experiment
+        from ..live.stream import LiveStream
         from ..plugins import load_plugin
 
         for file in self.plugins:
@@ -41,7 +45,8 @@ class RunTask:
         path = Path(self.folder)
         path.mkdir(exist_ok=True)
         checkpoints = Checkpoints(path / run_folder.CHECKPOINTS, simulate.identity(plan))
-        result = simulate.execute(plan, callbacks=[ShareReporter(report)], checkpoints=checkpoints, folder=path)
+        callbacks = [ShareReporter(report), LiveStream(), *copy.deepcopy(self.callbacks)]
+        result = simulate.execute(plan, callbacks=callbacks, checkpoints=checkpoints, title=self.title, folder=path)
         run_folder.write_folder(result if self.devices else _without_devices(result), path, report=False)
         run_folder.remove_leftovers(path)
 

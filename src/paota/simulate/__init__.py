@@ -12,6 +12,7 @@ from typing import Any
 
 from ..callbacks.base import RunUnit, Start
 from ..callbacks.group import Group
+from ..callbacks.notebook import NotebookBar, in_notebook
 from ..callbacks.stopping import stopping_rules
 from ..errors import CallbackError
 from ..experiment import Experiment, as_experiment
@@ -36,9 +37,13 @@ def run(
     `experiment`: an `Experiment`, a table in the vocabulary of the experiment file, or a TOML file; nothing means the
     paper. `seeds`: repetitions, with the seeds `seed`, `seed + 1`, ... `callbacks`: who is told, and may stop an algorithm
     and seed: objects of `paota.Callback`, or functions that get every `paota.Round`. `events_a_call`:
-    aggregations between two looks of the host, by default as many as take about a second; it changes no bit.
+    aggregations between two looks of the host, by default as many as take about a second; it changes no bit. A notebook
+    shows a progress bar.
     """
-    return execute(plan(as_experiment(experiment), seeds=seeds), callbacks=callbacks, events_a_call=events_a_call)
+    shown = [] if not in_notebook() or any(isinstance(c, NotebookBar) for c in callbacks) else [NotebookBar()]
+    return execute(
+        plan(as_experiment(experiment), seeds=seeds), callbacks=[*shown, *callbacks], events_a_call=events_a_call
+    )
 
 
 def execute(
