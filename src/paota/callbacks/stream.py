@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -34,19 +36,27 @@ class CsvStream(Callback):
     def start(self, run: Start) -> None:
         if self._path is None and run.folder is None:
             raise UserError("this run keeps no folder: say which file the stream goes to, e.g. CsvStream('rounds.csv')")
-        path = Path(self._path) if self._path is not None else (run.folder or Path()) / FILE
-        try:
-            self._file = path.open("w", encoding="utf-8", newline="", buffering=1)  # line by line
-        except OSError as error:
-            raise UserError(f"cannot write '{path}': {error.strerror}") from None
-        self._writer = csv.writer(self._file, lineterminator="\n")
+        self._path = Path(self._path) if self._path is not None else (run.folder or Path()) / FILE
+        with self._refusing():
+            self._file = self._path.open("w", encoding="utf-8", newline="", buffering=1)  # line by line
+        self._writer, self._begun = csv.writer(self._file, lineterminator="\n"), False
 
     def round(self, round: Round) -> None:
         row = {"label": round.label, "algorithm": round.algorithm, "seed": round.seed, **round.metrics}
-        if self._file is not None and self._file.tell() == 0:
-            self._writer.writerow(row)
-        self._writer.writerow("" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row.values())
+        with self._refusing():
+            if not self._begun:
+                self._writer.writerow(row)
+            self._begun = True
+            self._writer.writerow("" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row.values())
 
     def end(self, result: Result | None) -> None:
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # told when it happened
+                self._file.close()
+
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"cannot write '{self._path}': {error.strerror}") from None

@@ -45,8 +45,8 @@ class Follower:
     def look(self) -> Snapshot:
         """What there is now."""
         finished = is_finished(self.folder)
-        state = self._read_state()
-        if state != self._state or self._read_table():
+        state, news = self._read_state(), self._read_table()
+        if news or state != self._state:
             self._state, self._changed = state, time.monotonic()
         settings = self._read_settings()
         return Snapshot(

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..callbacks.base import Callback, Round, Start
 from ..callbacks.stream import CsvStream
+from ..errors import UserError
 from ..runs import files
 
 if TYPE_CHECKING:
@@ -32,15 +34,15 @@ TIMELINE_COLUMNS = ("device", "round", "staleness", "start_s", "finish_s", "time
 
 
 class LiveStream(Callback):
-    """Writes both files into the run folder."""
+    """Writes both files into the run folder. Where that fails nobody can watch, and the run goes on."""
 
     def __init__(self) -> None:
-        self._table = CsvStream()
+        self._table, self._failed = CsvStream(), False
 
     def start(self, run: Start) -> None:
         assert run.folder is not None
         self._file = run.folder / FILE
-        self._table.start(run)
+        self._try(self._table.start, run)
         self._units: dict[tuple[str, int], dict[str, Any]] = {
             (u.label, u.seed): {
                 "label": u.label, "algorithm": u.algorithm, "seed": u.seed, "rounds": u.rounds, "done": 0,
@@ -63,7 +65,7 @@ class LiveStream(Callback):
         self._write(ended=False)
 
     def round(self, round: Round) -> None:
-        self._table.round(round)
+        self._try(self._table.round, round)
         unit = self._units[round.label, round.seed]
         unit |= {"done": round.round, "state": "running"}
         if round.judged:
@@ -95,7 +97,15 @@ class LiveStream(Callback):
             "loud": {label: _loud(rounds[-1]) for label, rounds in self._newest.items()},
             "timeline": {label: _timeline(rounds) for label, rounds in self._newest.items()},
         }  # fmt: skip
-        files.write_json(self._file, content)
+        self._try(files.write_json, self._file, content)
+
+    def _try(self, write: Callable[..., None], *arguments: Any) -> None:
+        if self._failed:
+            return
+        try:
+            write(*arguments)
+        except UserError:
+            self._failed = True
 
     def _speed(self) -> float | None:
         """Rounds a second of all units together, lately."""
