@@ -18,6 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 @pytest.fixture(scope="module")
 def tracked(tmp_path_factory):
     """One run with all of them at once."""
+    for package in ("tensorboard", "mlflow", "sqlalchemy", "wandb"):
+        pytest.importorskip(package)
     folder = tmp_path_factory.mktemp("tracked")
     store = f"sqlite:///{folder / 'mlflow.db'}"
     trackers = [
@@ -138,8 +140,7 @@ def test_a_tracker_that_is_not_installed_is_asked_for_before_anything_is_compute
 
 
 def test_a_notebook_bar_draws_in_place(monkeypatch):
-    from IPython.core.interactiveshell import InteractiveShell
-
+    InteractiveShell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
     shell = InteractiveShell.instance()
     published = []
     monkeypatch.setattr(

@@ -223,6 +223,10 @@ def show_summary(result: Result) -> None:
         table.add_row(escape(label) + (" [red](diverged)[/red]" if row["diverged"] else ""), *cells)
     console = Console()
     console.print(table)
+    for label, row in rows.items():
+        ends = ", ".join(f"{end['round']} (seed {end['seed']})" for end in row["stopped"])
+        if ends:
+            console.print(f"{escape(label)} was stopped in round {ends}", soft_wrap=True)
     speeds = "  ".join(f"{escape(label)} {row['rounds_per_second']:.0f}" for label, row in rows.items())
     console.print(f"[dim]rounds a second of computation: {speeds}[/dim]", soft_wrap=True)
 
