@@ -154,6 +154,13 @@ SERVER_OPTIMISERS = Registry(
     adam="paota.server.optimisers:FedAdam",
     yogi="paota.server.optimisers:FedYogi",
 )
+CALLBACKS = Registry(
+    "callback",
+    csv="paota.callbacks.stream:CsvStream",
+    tensorboard="paota.callbacks.tracking:TensorBoard",
+    mlflow="paota.callbacks.tracking:MLflow",
+    wandb="paota.callbacks.tracking:WandB",
+)
 
 KINDS = {
     registry.kind: registry
@@ -169,6 +176,7 @@ KINDS = {
         OPTIMISERS,
         SCHEDULES,
         SERVER_OPTIMISERS,
+        CALLBACKS,
     )
 }
 
@@ -177,7 +185,7 @@ def register(kind: str, name: str, thing: Any) -> None:
     """Make your own `thing` available by `name` in experiment files.
 
     `kind`: "algorithm", "model", "latency", "channel", "path_loss", "digital", "dataset", "partition", "optimiser",
-    "schedule" or "server_optimiser".
+    "schedule", "server_optimiser" or "callback".
     """
     if kind not in KINDS:
         raise unknown_name("kind of thing to register", kind, KINDS)

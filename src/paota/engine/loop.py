@@ -126,15 +126,16 @@ MAX_PROGRAMS = 64  # kept in this process
 def program(task: Task, sizes: Sizes, arguments: tuple[Any, ...]) -> tuple[Any, float]:
     """`run_events` compiled ahead of time for `arguments` (rule, seed, fleet, state, rows, count), and the seconds it took.
 
-    Kept for every later call of the same structure and shapes, whatever the numbers; then the seconds are 0. The state
-    is handed on: the next call may write where the last one left it.
+    Kept for every later call of the same structure and shapes, whatever the numbers; then the seconds are 0. A program
+    of one event takes its state over and writes the next one there, which spares memory.
     """
     key = program_key(task, sizes, arguments)
     with _lock:
         if key in _compiled:
             return _compiled[key], 0.0
     begin = time.perf_counter()
-    step = jax.jit(functools.partial(run_events, task, sizes), donate_argnums=3, out_shardings=_everywhere(task))
+    donated = 3 if sizes.events == 1 else ()
+    step = jax.jit(functools.partial(run_events, task, sizes), donate_argnums=donated, out_shardings=_everywhere(task))
     made = step.lower(*arguments).compile()
     seconds = time.perf_counter() - begin
     with _lock:

@@ -102,7 +102,7 @@ class Sizes:
 
     places: int  # for the devices of an event, padded
     versions: int  # depth of the ring buffer
-    events: int  # an engine call
+    events: int  # an engine call, the most
     block: int | None = None  # devices whose models are held at once; None: all of the event
 
 
@@ -203,9 +203,11 @@ def _round_up(number: int, unit: int) -> int:
     return max(1, -(-number // unit)) * unit
 
 
-def rows_of(timeline: Timeline, first: int, sizes: Sizes, evaluate: np.ndarray) -> tuple[Row, int]:
-    """Events `first`, `first`+1, ... of a timeline, padded to the program's sizes, and how many there are."""
-    count = min(sizes.events, len(timeline) - first)
+def rows_of(
+    timeline: Timeline, first: int, sizes: Sizes, evaluate: np.ndarray, *, most: int | None = None
+) -> tuple[Row, int]:
+    """Events `first`, `first`+1, ... of a timeline, at most `most`, padded to the program's sizes; and how many there are."""
+    count = min(sizes.events if most is None else most, sizes.events, len(timeline) - first)
 
     def zeros(kind: Any, *, places: bool = True) -> Any:
         return np.zeros((sizes.events, sizes.places) if places else sizes.events, kind)

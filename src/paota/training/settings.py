@@ -67,3 +67,5 @@ class Evaluation:
     )  # on a grid of simulated seconds, the same for all
     # "objective": F(w) over all devices' data (Eq. sys_FL_task); "batches": mean loss of the mini-batches just trained on.
     train_loss: str = setting("objective", options=("objective", "batches"))
+    stop_at: float | None = setting(None, above=0, high=1)  # an algorithm and seed ends at this test accuracy
+    patience: int | None = setting(None, low=1)  # ... or when so many evaluations in a row bring no better accuracy
