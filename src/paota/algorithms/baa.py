@@ -24,8 +24,10 @@ class Baa(SynchronousAlgorithm):
     the budget allows at the threshold to every device, min_k sqrt(g_th E|h_k|^2 P) / |payload_k|.
     """
 
-    threshold: float = setting(0.1, above=0)  # g_th; Rayleigh fading silences 1 - e^(-g_th) of the devices
-    payload: str = setting("model", options=("model", "update"))
+    threshold: float = setting(
+        0.1, above=0, doc="g_th: devices with |h_k|^2 below this share of its mean stay silent.", also=("g_th",)
+    )
+    payload: str = setting("model", options=("model", "update"), doc="What a device sends.")
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         level = self.threshold * uplink.mean_gain

@@ -121,7 +121,12 @@ class Algorithm(abc.ABC):
 class SynchronousAlgorithm(Algorithm):
     """Waits for all of `participants` devices, drawn anew each round; None: PAOTA's mean number of ready ones."""
 
-    participants: int | None = setting(None, low=1)
+    participants: int | None = setting(
+        None,
+        low=1,
+        doc="Devices of a round; absent: as many as PAOTA has ready on average.",
+        also=("clients_per_round", "fraction", "C", "sample_size"),
+    )
 
     @property
     def scheme(self) -> Synchronous:

@@ -25,8 +25,10 @@ class Cotaf(SynchronousAlgorithm):
     devices with |h_k| >= `min_gain`; weaker ones stay silent.
     """
 
-    fading: bool = False
-    min_gain: float = setting(0.0, low=0)
+    fading: bool = setting(
+        False, doc="Invert the fading channel inside the power budget; false: as published, without fading."
+    )
+    min_gain: float = setting(0.0, low=0, doc="With `fading`: devices with a weaker channel |h_k| stay silent.")
     payload: ClassVar[str] = "update"
 
     def assumed(self, uplink: Uplink) -> Uplink:

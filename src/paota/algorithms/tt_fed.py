@@ -28,9 +28,9 @@ class TtFed(Algorithm):
     every tier that is present count once, however many devices it has. Devices staler than the last tier join it.
     """
 
-    tiers: int = setting(8, low=1, high=1024)
-    tier_weight: str = setting("samples", options=("samples", "equal"))
-    discount: float = setting(0.5, low=0)
+    tiers: int = setting(8, low=1, high=1024, doc="Tiers of staleness.")
+    tier_weight: str = setting("samples", options=("samples", "equal"), doc="A tier counts by its samples, or once.")
+    discount: float = setting(0.5, low=0, doc="A tier m counts (1 + m)^-discount.")
     over_the_air: ClassVar[bool] = False
     scheme = Periodic()
 

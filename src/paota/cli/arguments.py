@@ -7,6 +7,8 @@ import argparse
 from ..errors import UserError
 from ..experiment import Experiment, as_experiment, read_preset
 
+SEEDS_HELP = "repeat with N seeds, or with the seeds A,B,... (default 1)"
+
 
 def add_experiment(
     parser: argparse.ArgumentParser, *, metavar: str = "EXPERIMENT.toml", what: str = "an experiment file"
@@ -26,4 +28,16 @@ def read_experiment(args: argparse.Namespace) -> Experiment:
     """The experiment that `add_experiment`'s arguments name."""
     if args.experiment and args.preset:
         raise UserError("give an experiment file or --preset, not both")
-    return as_experiment(read_preset(args.preset) if args.preset else args.experiment, args.changes)
+    source = read_preset(args.preset) if args.preset else args.experiment
+    return as_experiment(source, args.changes, getattr(args, "plugin", ()))
+
+
+def parse_seeds(text: str) -> int | tuple[int, ...]:
+    """`--seeds 5` or `--seeds 1,2,3`; a comma at the end makes a single number a seed."""
+    try:
+        parts = [int(part) for part in text.removesuffix(",").split(",")]
+    except ValueError:
+        raise UserError(f"--seeds must be a number, such as 5, or seeds such as 1,2,3, not '{text}'") from None
+    if "," not in text and parts[0] < 1:
+        raise UserError(f"--seeds must be at least 1, not {parts[0]}")
+    return tuple(parts) if "," in text else parts[0]

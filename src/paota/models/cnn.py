@@ -17,8 +17,8 @@ from .layers import convolution, image_shape, max_pool
 class Cnn:
     """3x3 convolutions with `channels` outputs, each with ReLU and 2x2 max-pooling, then `dense` hidden units."""
 
-    channels: tuple[int, ...] = setting((8, 16), low=1)
-    dense: int = setting(32, low=1)
+    channels: tuple[int, ...] = setting((8, 16), low=1, doc="Outputs of each convolution.")
+    dense: int = setting(32, low=1, doc="Hidden units.")
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Params:
         height, width, depth = image_shape(input_shape, "cnn")

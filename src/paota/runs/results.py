@@ -11,10 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import unknown_name
+from ..errors import UserError, unknown_name
 from ..experiment import Experiment
 from . import measures
 from .files import Columns, to_pandas
+
+COLUMN_SYNONYMS = {
+    "accuracy": "test_accuracy", "acc": "test_accuracy", "loss": "test_loss", "time": "time_s", "seconds": "time_s",
+    "rounds": "round", "staleness": "staleness_mean", "energy": "energy_j", "noise": "noise_std",
+    "power": "transmit_w_mean", "participants": "ready",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +38,35 @@ class Trajectory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
-    """All trajectories of an experiment. `metrics` and `devices` are tidy tables, column by column."""
+class RecordedExperiment:
+    """The experiment of a run folder that names things this process does not know: the table as it was written."""
 
-    experiment: Experiment
+    table: Mapping[str, Any]
+    why: str  # what is not known, in a sentence
+
+    @property
+    def name(self) -> str:
+        """What the run is called."""
+        return str(self.table.get("name", "run"))
+
+    @property
+    def targets(self) -> tuple[float, ...]:
+        """Test accuracies to reach."""
+        return tuple(float(target) for target in self.table.get("targets", ()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As an experiment file has it."""
+        return dict(self.table)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result:
+    """All trajectories of an experiment. `metrics` and `devices` are tidy tables, column by column.
+
+    A notebook shows it as its headline, table and figure. `experiment` is what was run, `info` where: versions, machine.
+    """
+
+    experiment: Experiment | RecordedExperiment
     trajectories: Sequence[Trajectory]
     info: Mapping[str, Any] = field(default_factory=dict)
 
@@ -64,6 +95,15 @@ class Result:
         """What `summary.json` holds: see `summarise`."""
         return summarise(self)
 
+    def _column(self, trajectory: Trajectory, name: str) -> NDArray[Any]:
+        """A column of the metrics; NaN where only other trajectories have it."""
+        if name in trajectory.metrics:
+            return trajectory.metrics[name]
+        known = dict.fromkeys(column for t in self.trajectories for column in t.metrics)
+        if name not in known:
+            raise unknown_name("column", name, known, COLUMN_SYNONYMS)
+        return np.full(len(trajectory.metrics["round"]), np.nan)
+
     def of(self, label: str) -> list[Trajectory]:
         """The trajectories of one algorithm, one a seed."""
         found = [t for t in self.trajectories if t.label == label]
@@ -72,8 +112,13 @@ class Result:
         return found
 
     def array(self, label: str, column: str) -> NDArray[Any]:
-        """One metric as [seeds, rounds + 1]; shorter trajectories end in NaN."""
-        rows = [t.metrics[column] for t in self.of(label)]
+        """One metric as [seeds, rounds + 1]; shorter trajectories end in NaN.
+
+        Args:
+            label: of an algorithm.
+            column: of the table `metrics`, such as "test_accuracy", "time_s" or "energy_j".
+        """
+        rows = [self._column(t, column) for t in self.of(label)]
         longest = max(len(row) for row in rows)
         return np.array([np.pad(row.astype(float), (0, longest - len(row)), constant_values=np.nan) for row in rows])
 
@@ -84,6 +129,9 @@ class Result:
             accuracy: share of the test set, 0 to 1.
             label: of one algorithm (default: all, and a dictionary by label is returned).
         """
+        if not 0 <= accuracy <= 1:
+            hint = f"; did you mean time_to({accuracy / 100:g})?" if 1 < accuracy <= 100 else ""
+            raise UserError(f"time_to: an accuracy is a share from 0 to 1, not {accuracy:g}{hint}")
         if label is None:
             return {name: float(self.time_to(accuracy, name)) for name in self.labels}  # type: ignore[arg-type]
         return measures.median([measures.reach(t, accuracy) for t in self.of(label)])

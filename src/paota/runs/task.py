@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..rng import Seeds
 from . import folder as run_folder
 from .checkpoint import Checkpoints
 from .pool import ReportShare
@@ -23,19 +24,15 @@ class RunTask:
     key: str
     experiment: Mapping[str, Any]  # in the vocabulary of an experiment file
     base: str = "."  # what paths in it are relative to
-    seeds: int
+    seeds: Seeds
     folder: str
-    plugins: tuple[str, ...] = ()  # Python files that register what the experiment names
     devices: bool = True  # keep the records of who took part when, which are most of a folder's size
 
     def compute(self, report: ReportShare) -> None:
         """Plan, run and write; `report` is called with the share of all rounds that is done."""
         from .. import simulate
         from ..experiment import Experiment
-        from ..plugins import load_plugin
 
-        for file in self.plugins:
-            load_plugin(file)
         plan = simulate.plan(Experiment.from_dict(dict(self.experiment), base=Path(self.base)), seeds=self.seeds)
         path = Path(self.folder)
         path.mkdir(exist_ok=True)

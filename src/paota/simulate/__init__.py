@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..experiment import Experiment, as_experiment
+from ..rng import Seeds
 from ..runs import checkpoint
 from ..runs.checkpoint import Checkpoints
 from ..runs.results import Result
@@ -28,15 +29,21 @@ EVENTS_A_CALL = 10
 def run(
     experiment: Experiment | Mapping[str, Any] | str | Path | None = None,
     *,
-    seeds: int = 1,
+    seeds: Seeds = 1,
     progress: Progress | None = None,
     events_a_call: int = EVENTS_A_CALL,
 ) -> Result:
     """Run an experiment and return what happened.
 
-    `experiment`: an `Experiment`, a table in the vocabulary of the experiment file, or a TOML file; nothing means the
-    paper. `seeds`: repetitions, with the seeds `seed`, `seed + 1`, ... `progress`: who is told. `events_a_call`:
-    aggregations between two looks of the host; it changes no bit.
+    Args:
+        experiment: an `Experiment`, a table in the vocabulary of the experiment file, or the path of a TOML file;
+            nothing means the paper.
+        seeds: how many repetitions, with the seeds `seed`, `seed + 1`, ..., or a list of seeds such as [1, 2, 3].
+        progress: who is told.
+        events_a_call: aggregations between two looks of the host; it changes no bit.
+
+    Returns:
+        The trajectories of every algorithm and seed.
     """
     return execute(plan(as_experiment(experiment), seeds=seeds), progress=progress, events_a_call=events_a_call)
 
