@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..errors import UserError, unknown_name
 from ..experiment import Experiment
-from . import measures
+from . import measures, trained
 from .files import Columns, to_pandas
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure as PlotlyFigure
+
+    from ..data.dataset import Dataset
+    from ..data.shards import Shards
 
 COLUMN_SYNONYMS = {
     "accuracy": "test_accuracy", "acc": "test_accuracy", "loss": "test_loss", "time": "time_s", "seconds": "time_s",
@@ -23,7 +30,7 @@ COLUMN_SYNONYMS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Trajectory:
     """One algorithm with one seed."""
 
@@ -35,6 +42,10 @@ class Trajectory:
     model: NDArray[Any]  # the last global model, [d]
     diverged_round: int | None = None  # the first round whose model is not finite
     compute_s: float = math.nan  # compiling excluded, evaluation included
+
+    def __repr__(self) -> str:
+        end = "diverged" if self.diverged_round is not None else f"{measures.final_accuracy(self):.1%}"
+        return f"<paota.Trajectory of '{self.label}', seed {self.seed}: {len(self.metrics['round']) - 1} rounds, {end}>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +80,17 @@ class Result:
     experiment: Experiment | RecordedExperiment
     trajectories: Sequence[Trajectory]
     info: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        ends = (measures.median([measures.final_accuracy(t) for t in self.of(label)]) for label in self.labels)
+        said = ", ".join(f"{label} {end:.1%}" for label, end in zip(self.labels, ends, strict=True))
+        seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
+        return f"<paota.Result '{self.experiment.name}', {seeds}: final accuracy {said}>"
+
+    def _repr_html_(self) -> str:
+        from ..pages.notebook import result_html
+
+        return result_html(self)
 
     @property
     def labels(self) -> list[str]:
@@ -135,6 +157,82 @@ class Result:
         if label is None:
             return {name: float(self.time_to(accuracy, name)) for name in self.labels}  # type: ignore[arg-type]
         return measures.median([measures.reach(t, accuracy) for t in self.of(label)])
+
+    @functools.cached_property
+    def shards(self) -> Mapping[int, Shards]:
+        """Who held which training samples, by seed: `result.shards[0].of(device)` are positions in the training set."""
+        return trained.shards_of(self)
+
+    @functools.cached_property
+    def dataset(self) -> Dataset:
+        """The data set of the run: `x_train`, `y_train`, `x_test`, `y_test`."""
+        return trained.dataset_of(self)
+
+    def model(self, label: str | None = None, *, seed: int | None = None) -> Any:
+        """The last global model, in the form that your own model has.
+
+        A pytree of arrays as `init` made it; for Flax linen its `params`; for Equinox, Flax nnx and PyTorch a copy of the
+        module itself.
+
+        Args:
+            label: of an algorithm (default: the first).
+            seed: of a repetition (default: the first).
+        """
+        return trained.model_of(self, self._one(label, seed))
+
+    def predict(self, x: ArrayLike, label: str | None = None, *, seed: int | None = None) -> NDArray[Any]:
+        """What the last global model says of samples.
+
+        Args:
+            x: samples [n, *input_shape] as the data set holds them: bytes, or floats; they are scaled as in training.
+            label: of an algorithm (default: the first).
+            seed: of a repetition (default: the first).
+
+        Returns:
+            The class of each sample, [n]; of a model with a loss and a score of its own, its outputs [n, ...].
+        """
+        return trained.predictions_of(self, self._one(label, seed), x)
+
+    def _one(self, label: str | None, seed: int | None) -> Trajectory:
+        found = self.of(self.labels[0] if label is None else label)
+        if seed is not None and seed not in [t.seed for t in found]:
+            raise UserError(f"there is no seed {seed} in this run: its seeds are {', '.join(map(str, self.seeds))}")
+        return next(t for t in found if seed in (None, t.seed))
+
+    def plot(self, column: str = "test_accuracy", *, against: str = "time_s") -> PlotlyFigure:
+        """A column of the metrics as the report draws it: median over the seeds, and the middle half of them as a band.
+
+        Args:
+            column: of the table `metrics`.
+            against: "time_s" (simulated seconds) or "round".
+
+        Returns:
+            A Plotly figure, to show, change or save (`.write_html`).
+        """
+        from ..pages.interactive import plot
+
+        self._column(self.trajectories[0], column)  # or a sentence
+        return plot(self, column, against)
+
+    def plot_timeline(self, label: str | None = None) -> PlotlyFigure:
+        """Who trains, who waits and who sends at the beginning of the run, as the report draws it.
+
+        Args:
+            label: of an algorithm (default: the first).
+        """
+        from ..pages.interactive import plot_timeline
+
+        return plot_timeline(self, label)
+
+    def plot_power(self, column: str = "transmit_w_mean", *, against: str = "round") -> PlotlyFigure:
+        """How loud the devices are, beside the limit P_max, as the report draws it.
+
+        Args:
+            column: "transmit_w_mean", "transmit_w_max" (watts), "power_sum" (of the amplitudes), "noise_std",
+                "weight_square_sum" or "over_budget".
+            against: "round" or "time_s".
+        """
+        return self.plot(column, against=against)
 
     def to_pandas(self, table: str = "metrics") -> Any:
         """The table `metrics` or `devices` as a pandas DataFrame."""
