@@ -23,6 +23,7 @@ from paota.registry import DIGITAL_UPLINKS
 from paota.runs.files import write_text
 from paota.runs.measures import final_accuracy, reach
 from paota.runs.results import Result, Trajectory
+from paota.runs.trained import experiment_of
 
 TARGET = 0.8
 UPDATE = {"payload": "update"}
@@ -129,7 +130,7 @@ def row(result: Result, label: str) -> str:
 
 
 def uplink(result: Result, label: str) -> str:
-    contestant = next(c for c in result.experiment.contestants if c.label == label)
+    contestant = next(c for c in experiment_of(result).contestants if c.label == label)
     if contestant.algorithm.over_the_air:
         return "over the air"
     return DIGITAL_UPLINKS.name_of(type(contestant.air.digital))

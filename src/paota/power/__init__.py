@@ -6,7 +6,7 @@
 
 `exact` finds the global optimum with a certificate, `mip` is the paper's route (Dinkelbach and a 0-1 programme), `qp`
 the convex quadratic programme. docs/power.md says why they agree. Nothing here imports JAX; the compiled form of
-`exact` is in `exact_jax`.
+`exact` is in `p2_jax`.
 """
 
 from __future__ import annotations
