@@ -138,16 +138,29 @@ class Experiment:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Experiment:
-        """From a TOML file; relative paths in it start at its own folder."""
+        """From a TOML file.
+
+        Args:
+            path: of the file; relative paths in it start at its own folder.
+        """
         return cls.from_dict(read_toml(path), base=Path(path).parent)
 
     @classmethod
     def preset(cls, name: str) -> Experiment:
-        """One of the experiments that come with the package; `paota presets` lists them."""
+        """One of the experiments that come with the package.
+
+        Args:
+            name: "paper", "quick", ...; `paota presets` lists them.
+        """
         return cls.from_dict(read_preset(name))
 
     def override(self, changes: Mapping[str, Any]) -> Experiment:
-        """A copy with `{"timing.period_s": 6, ...}` applied; the same vocabulary as `--set`."""
+        """A copy with some settings changed.
+
+        Args:
+            changes: dotted keys and their values, `{"timing.period_s": 6, "algorithms.paota.payload": "update"}`; the same
+                vocabulary as `--set`.
+        """
         table = self.to_dict()
         if hasattr(self.model, "written_name"):  # a file cannot say more of it than its name
             table["model"] = {"name": self.model}

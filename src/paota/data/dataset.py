@@ -77,10 +77,18 @@ class Dataset:
         y_test: npt.ArrayLike,
         device_train: npt.ArrayLike | None = None,
     ) -> Dataset:
-        """A dataset from arrays as people keep them: any float type, any integer type for labels, labels [N] or [N, 1].
+        """A dataset from arrays as people keep them: any float type, any integer type for labels.
 
-        The classes are 0..(largest label); at least two, because a softmax over one class learns nothing. `device_train`
-        [N] or [N, 1]: whole numbers or texts, one for each training sample.
+        The classes are 0..(largest label); at least two, because a softmax over one class learns nothing.
+
+        Args:
+            name: in messages and reports.
+            x_train: training samples [N, *input_shape]: uint8 (pixels, scaled by 1/255) or floats (used as they are);
+                images are [height, width] or [height, width, channels].
+            y_train: their labels, [N] or [N, 1].
+            x_test: test samples, of the same type and shape.
+            y_test: their labels.
+            device_train: whole numbers or texts [N] or [N, 1], to whom each training sample belongs by nature.
         """
         labels = {key: _as_labels(name, key, np.asarray(y)) for key, y in (("y_train", y_train), ("y_test", y_test))}
         return cls(

@@ -127,7 +127,11 @@ class Result:
         return np.full(len(trajectory.metrics["round"]), np.nan)
 
     def of(self, label: str) -> list[Trajectory]:
-        """The trajectories of one algorithm, one a seed."""
+        """The trajectories of one algorithm, one a seed.
+
+        Args:
+            label: of the algorithm.
+        """
         found = [t for t in self.trajectories if t.label == label]
         if not found:
             raise unknown_name("algorithm label", label, self.labels)
@@ -235,13 +239,25 @@ class Result:
         return self.plot(column, against=against)
 
     def to_pandas(self, table: str = "metrics") -> Any:
-        """The table `metrics` or `devices` as a pandas DataFrame."""
+        """A table as a pandas DataFrame.
+
+        Args:
+            table: "metrics" (one row a round) or "devices" (one row for every device in every event).
+        """
         if table not in ("metrics", "devices"):
             raise unknown_name("table", table, ("metrics", "devices"))
         return to_pandas(self.metrics if table == "metrics" else self.devices)
 
     def save(self, folder: str | Path, *, report: bool = True) -> Path:
-        """Write the run folder. It must not hold anything yet."""
+        """Write the run folder: experiment, tables, models, summary, report.
+
+        Args:
+            folder: where to; it must not hold anything yet.
+            report: whether to render `report.html` too.
+
+        Returns:
+            The folder.
+        """
         from .folder import new_folder, write_folder
 
         path = new_folder(folder)
