@@ -58,10 +58,12 @@ def test_a_cell_whose_worker_dies_is_named(tmp_path, monkeypatch):
     plugin.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     cells = [cell("bad"), cell("good")]
     monkeypatch.setattr(catalogue, "catalogue", lambda scale, parts: list(cells))
-    monkeypatch.setattr(
-        work, "task_of",
-        lambda cell, folder: replace(task_of(cell, folder), plugins=(str(plugin),) if cell.name == "bad" else ()),
-    )  # fmt: skip
+
+    def deadly(cell, folder):
+        task = task_of(cell, folder)
+        return replace(task, experiment={**task.experiment, "plugins": [str(plugin)] if cell.name == "bad" else []})
+
+    monkeypatch.setattr(work, "task_of", deadly)
     with pytest.raises(UserError, match=r"1 of 2 cells failed \('bad': its process was ended by SIGKILL"):
         run.reproduce(tmp_path / "out", workers=2, parts=["paper"])
     assert store.find(tmp_path / "out" / "cells", cells[1]) is not None

@@ -8,6 +8,8 @@ from ..errors import UserError
 from ..experiment import Experiment, as_experiment, read_preset
 from ..registry import CALLBACKS
 
+SEEDS_HELP = "repeat with N seeds, or with the seeds A,B,... (default 1)"
+
 
 def add_experiment(
     parser: argparse.ArgumentParser, *, metavar: str = "EXPERIMENT.toml", what: str = "an experiment file"
@@ -49,7 +51,8 @@ def read_experiment(args: argparse.Namespace) -> Experiment:
     for key in ("stop_at", "patience"):
         if getattr(args, key, None) is not None:
             changes.append(f"evaluation.{key}={getattr(args, key)}")
-    return as_experiment(read_preset(args.preset) if args.preset else args.experiment, changes)
+    source = read_preset(args.preset) if args.preset else args.experiment
+    return as_experiment(source, changes, getattr(args, "plugin", ()))
 
 
 def read_callbacks(args: argparse.Namespace) -> list[str]:
@@ -57,3 +60,14 @@ def read_callbacks(args: argparse.Namespace) -> list[str]:
     for text in args.callbacks:
         CALLBACKS[text.partition("=")[0].strip()]
     return list(args.callbacks)
+
+
+def parse_seeds(text: str) -> int | tuple[int, ...]:
+    """`--seeds 5` or `--seeds 1,2,3`; a comma at the end makes a single number a seed."""
+    try:
+        parts = [int(part) for part in text.removesuffix(",").split(",")]
+    except ValueError:
+        raise UserError(f"--seeds must be a number, such as 5, or seeds such as 1,2,3, not '{text}'") from None
+    if "," not in text and parts[0] < 1:
+        raise UserError(f"--seeds must be at least 1, not {parts[0]}")
+    return tuple(parts) if "," in text else parts[0]

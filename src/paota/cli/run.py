@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CallbackError, Interrupted, UserError
 from ..experiment import Experiment
+from ..rng import Seeds
 from ..runs.files import jsonable
 from ..runs.folder import (
     CHECKPOINTS,
@@ -28,7 +29,7 @@ from ..runs.folder import (
     refuse_used_folder,
     remove_leftovers,
 )
-from .arguments import add_callbacks, add_experiment, read_callbacks, read_experiment
+from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, read_callbacks, read_experiment
 
 if TYPE_CHECKING:
     from ..runs.results import Result
@@ -42,7 +43,7 @@ def add_parser(commands: Any) -> None:
     )
     add_experiment(parser)
     add_callbacks(parser)
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="repeat with N seeds (default 1)")
+    parser.add_argument("--seeds", type=parse_seeds, default=1, metavar="N|A,B,...", help=SEEDS_HELP)
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help="go on with an interrupted run, to the same bits")
     parser.add_argument(
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             return _show(load(args.resume), Path(args.resume), args)
         folder, experiment, seeds = _unfinished(args)
     else:
-        folder, experiment, seeds = None, _experiment(args), args.seeds
+        folder, experiment, seeds = None, read_experiment(args), args.seeds
         if args.out:
             refuse_used_folder(args.out)
 
@@ -139,8 +140,8 @@ def _show(result: Result, folder: Path, args: argparse.Namespace) -> int:
     return 0
 
 
-def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, int]:
-    """The folder, experiment and number of seeds of a run to go on with."""
+def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, Seeds]:
+    """The folder, experiment and seeds of a run to go on with."""
     if (
         args.experiment
         or args.preset
@@ -180,9 +181,3 @@ def default_folder(name: str) -> Path:
     """`runs/NAME-DATE-TIME`, with what a file name cannot hold replaced."""
     kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60].strip("-") or "run"
     return Path("runs") / f"{kept}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
-
-
-def _experiment(args: argparse.Namespace) -> Experiment:
-    if args.seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {args.seeds}")
-    return read_experiment(args)

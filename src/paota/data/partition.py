@@ -46,8 +46,18 @@ class Paper:
     that was drawn, the device takes them all.
     """
 
-    sizes: tuple[int, ...] = setting((300, 600, 900, 1200, 1500), low=1)
-    classes_per_device: int = setting(5, low=1)
+    sizes: tuple[int, ...] = setting(
+        (300, 600, 900, 1200, 1500),
+        low=1,
+        doc="Each device draws its number of samples from these.",
+        also=("samples_per_device", "num_samples"),
+    )
+    classes_per_device: int = setting(
+        5,
+        low=1,
+        doc="Different classes that a device holds.",
+        also=("classes", "labels_per_device", "classes_per_client"),
+    )
 
     def __post_init__(self) -> None:
         if not self.sizes:
@@ -108,8 +118,13 @@ class Dirichlet:
     to draw everything again until it fits need not end.
     """
 
-    concentration: float = setting(0.5, above=0)
-    min_samples: int = setting(1, low=1)
+    concentration: float = setting(
+        0.5,
+        above=0,
+        doc="Of the Dirichlet distribution: small is uneven, large is even.",
+        also=("alpha", "dirichlet_alpha", "beta"),
+    )
+    min_samples: int = setting(1, low=1, doc="No device holds fewer.")
 
     def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
         _check_call(self, labels, devices)
@@ -132,7 +147,7 @@ class Dirichlet:
 class LabelShards:
     """The split of the FedAvg paper: sort by label, cut into equal shards, deal each device `shards_per_device`."""
 
-    shards_per_device: int = setting(2, low=1)
+    shards_per_device: int = setting(2, low=1, doc="Shards that each device is dealt.", also=("shards_per_client",))
 
     def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
         _check_call(self, labels, devices)

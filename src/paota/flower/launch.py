@@ -44,7 +44,7 @@ from pathlib import Path
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from paota.flower.client_app import answer_hello, answer_order, prepare_jax, train_with_jax
+from paota.flower import answer_hello, answer_order, prepare_jax, train_with_jax
 
 FOLDER = Path(__file__).parent.parent
 app = ClientApp()

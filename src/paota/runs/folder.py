@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError
-from ..experiment import Experiment
+from ..experiment import Experiment, read_toml
+from ..rng import Seeds, seed_numbers
 from . import files
 from .checkpoint import differences
 from .files import Columns
-from .results import Result, Trajectory
+from .results import RecordedExperiment, Result, Trajectory
 
 if TYPE_CHECKING:
     from ..simulate import Plan
@@ -58,7 +59,7 @@ def begin_folder(folder: str | Path, plan: Plan) -> Path:
     path = new_folder(folder)
     try:
         files.write_text(path / "experiment.toml", files.to_toml(plan.experiment.to_dict()))
-        files.write_json(path / UNFINISHED, {"seeds": len(plan.seeds)})
+        files.write_json(path / UNFINISHED, {"seeds": list(plan.seeds)})
     except UserError:  # read-only or full: leave no half-made folder
         for file in path.iterdir():
             file.unlink()
@@ -67,14 +68,14 @@ def begin_folder(folder: str | Path, plan: Plan) -> Path:
     return path
 
 
-def read_unfinished(folder: Path) -> int:
-    """How many seeds the unfinished run in `folder` has."""
+def read_unfinished(folder: Path) -> list[int]:
+    """The seeds of the unfinished run in `folder`."""
     if not (folder / UNFINISHED).is_file():
         raise UserError(f"'{folder}' holds no run to go on with (no {UNFINISHED} in it)")
     found = files.read_json(folder / UNFINISHED)
     seeds = found.get("seeds") if isinstance(found, dict) else None
-    if not isinstance(seeds, int) or seeds < 1:
-        raise UserError(f"'{folder / UNFINISHED}' is damaged: it does not say how many seeds the run has")
+    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
+        raise UserError(f"'{folder / UNFINISHED}' is damaged: it does not say which seeds the run has")
     return seeds
 
 
@@ -113,7 +114,14 @@ def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
 
 
 def load(folder: str | Path) -> Result:
-    """Read a run folder back."""
+    """Read a run folder back.
+
+    A run of your own algorithm, model, ... opens without the code too: its tables, figures and models are there, and its
+    `experiment` is the table as it was written. Import or register your code first to go further.
+
+    Args:
+        folder: what `paota run` or `Result.save` has written.
+    """
     path = Path(folder)
     if not is_finished(path):
         raise UserError(f"'{folder}' is not a finished run folder (no run.json in it)")
@@ -140,13 +148,22 @@ def load(folder: str | Path) -> Result:
             )
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise UserError(f"'{folder}' is not a run folder of this version of paota ({error!r})") from None
-    return Result(experiment=Experiment.from_file(path / "experiment.toml"), trajectories=trajectories, info=info)
+    return Result(experiment=_experiment(path), trajectories=trajectories, info=info)
 
 
-def differences_from(result: Result, experiment: Experiment, seeds: int) -> Iterator[tuple[str, Any, Any]]:
+def _experiment(path: Path) -> Experiment | RecordedExperiment:
+    """What was run. Nothing of the user's own code is executed to read it: what that registers is known, or is data."""
+    table = read_toml(path / "experiment.toml")
+    try:
+        return Experiment.from_dict(table, base=path, run_plugins=False)
+    except UserError as error:
+        return RecordedExperiment(table=table, why=str(error))
+
+
+def differences_from(result: Result, experiment: Experiment, seeds: Seeds) -> Iterator[tuple[str, Any, Any]]:
     """(dotted name, value asked for, value found) wherever a run that was read is not the one that is wanted."""
-    asked = {"seeds": seeds, "experiment": experiment.to_dict()}
-    found = {"seeds": len(result.seeds), "experiment": result.experiment.to_dict()}
+    asked = {"seeds": seed_numbers(seeds, experiment.seed), "experiment": experiment.to_dict()}
+    found = {"seeds": result.seeds, "experiment": result.experiment.to_dict()}
     yield from differences(files.jsonable(asked), files.jsonable(found))
 
 

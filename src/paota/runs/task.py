@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..callbacks.base import Callback, Round, Start
+from ..rng import Seeds
 from . import folder as run_folder
 from .checkpoint import Checkpoints
 from .pool import ReportShare
@@ -25,9 +26,8 @@ class RunTask:
     key: str
     experiment: Mapping[str, Any]  # in the vocabulary of an experiment file
     base: str = "."  # what paths in it are relative to
-    seeds: int
+    seeds: Seeds
     folder: str
-    plugins: tuple[str, ...] = ()  # Python files that register what the experiment names
     callbacks: tuple[Any, ...] = ()  # names, or objects that can travel; every task has its own copies
     title: str | None = None  # that callbacks are told
     devices: bool = True  # keep the records of who took part when, which are most of a folder's size
@@ -37,10 +37,7 @@ class RunTask:
         from .. import simulate
         from ..experiment import Experiment
         from ..live.stream import LiveStream
-        from ..plugins import load_plugin
 
-        for file in self.plugins:
-            load_plugin(file)
         plan = simulate.plan(Experiment.from_dict(dict(self.experiment), base=Path(self.base)), seeds=self.seeds)
         path = Path(self.folder)
         path.mkdir(exist_ok=True)

@@ -16,6 +16,7 @@ from ..callbacks.notebook import NotebookBar, in_notebook
 from ..callbacks.stopping import stopping_rules
 from ..errors import CallbackError
 from ..experiment import Experiment, as_experiment
+from ..rng import Seeds
 from ..runs import checkpoint
 from ..runs.checkpoint import Checkpoints
 from ..runs.results import Result, Trajectory
@@ -28,17 +29,23 @@ __all__ = ["Plan", "environment", "execute", "identity", "plan", "run"]
 def run(
     experiment: Experiment | Mapping[str, Any] | str | Path | None = None,
     *,
-    seeds: int = 1,
+    seeds: Seeds = 1,
     callbacks: Sequence[Any] = (),
     events_a_call: int | None = None,
 ) -> Result:
-    """Run an experiment and return what happened.
+    """Run an experiment and return what happened. A notebook shows a progress bar.
 
-    `experiment`: an `Experiment`, a table in the vocabulary of the experiment file, or a TOML file; nothing means the
-    paper. `seeds`: repetitions, with the seeds `seed`, `seed + 1`, ... `callbacks`: who is told, and may stop an algorithm
-    and seed: objects of `paota.Callback`, or functions that get every `paota.Round`. `events_a_call`:
-    aggregations between two looks of the host, by default as many as take about a second; it changes no bit. A notebook
-    shows a progress bar.
+    Args:
+        experiment: an `Experiment`, a table in the vocabulary of the experiment file, or the path of a TOML file;
+            nothing means the paper.
+        seeds: how many repetitions, with the seeds `seed`, `seed + 1`, ..., or a list of seeds such as [1, 2, 3].
+        callbacks: who is told, and may stop an algorithm and seed: objects of `paota.Callback`, or functions that get
+            every `paota.Round`.
+        events_a_call: aggregations between two looks of the host, by default as many as take about a second; it
+            changes no bit.
+
+    Returns:
+        The trajectories of every algorithm and seed.
     """
     shown = [] if not in_notebook() or any(isinstance(c, NotebookBar) for c in callbacks) else [NotebookBar()]
     return execute(

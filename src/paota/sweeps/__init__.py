@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..experiment import Experiment, as_experiment
+from ..rng import Seeds, seed_numbers
 from ..runs.pool import Update, Watch, run_tasks
 from ..runs.task import RunTask
 from . import folder as folders
@@ -26,7 +27,7 @@ def sweep(
     experiment: Experiment | Mapping[str, Any] | str | Path | None = None,
     *,
     over: Mapping[str, Sequence[Any]],
-    seeds: int = 1,
+    seeds: Seeds = 1,
     best: str | None = None,
     jobs: int | None = None,
     out: str | Path | None = None,
@@ -39,7 +40,7 @@ def sweep(
     Args:
         experiment: as for `paota.run`; the default is the paper's.
         over: the values of each setting that varies, e.g. {"timing.period_s": [4, 6, 8]}.
-        seeds: repetitions of every point.
+        seeds: repetitions of every point, or a list of seeds, as for `paota.run`.
         best: the metric that decides, e.g. "seconds_to:0.8" (default: seconds to the highest target).
         jobs: processes (default: one a core; with 1 everything happens in this one).
         out: a folder to keep; an interrupted sweep goes on when the call is repeated.
@@ -62,7 +63,7 @@ def sweep(
 
 
 def prepare(
-    base: Experiment, axes: Sequence[Axis], *, seeds: int = 1, best: str | None = None, fixed: Sequence[str] = ()
+    base: Experiment, axes: Sequence[Axis], *, seeds: Seeds = 1, best: str | None = None, fixed: Sequence[str] = ()
 ) -> SweepSpec:
     """What is to be swept; everything that can be refused is, before anything is written or computed.
 
@@ -70,12 +71,15 @@ def prepare(
     """
     from ..simulate import plan
 
-    if not isinstance(seeds, int) or seeds < 1:
-        raise UserError(f"seeds must be at least 1, not {seeds}")
+    seed_numbers(seeds, base.seed)
+    if not isinstance(seeds, int) and "seed" in [axis.key for axis in axes]:
+        raise UserError("seeds are listed and swept over: keep one of them")
     if best is None and not base.targets:
         raise UserError("the experiment has no targets: say what is best, e.g. --best final_accuracy")
     metric = parse_metric(best) if best is not None else Metric("seconds_to", max(base.targets))
-    spec = SweepSpec(experiment=base, axes=tuple(axes), seeds=seeds, best=metric.text)
+    spec = SweepSpec(
+        experiment=base, axes=tuple(axes), seeds=seeds if isinstance(seeds, int) else tuple(seeds), best=metric.text
+    )
     first = spec.points[0]
     for axis in axes:
         if axis.key in fixed:
@@ -90,7 +94,6 @@ def compute(
     *,
     jobs: int | None = None,
     ray: str | None = None,
-    plugins: Sequence[str] = (),
     callbacks: Sequence[Any] = (),
     watch: Watch = lambda update: None,
 ) -> dict[int, str]:
@@ -98,7 +101,6 @@ def compute(
 
     Args:
         jobs, ray: as `workers` and `ray` of `paota.runs.pool.run_tasks` (default: one process a core).
-        plugins: Python files that register what the experiment names.
         callbacks: as for `sweep`.
         watch: is called with every update; its key is the number of the point.
 
@@ -119,8 +121,8 @@ def compute(
         tasks.append(
             RunTask(
                 key=str(point.index), experiment=point.experiment.to_dict(), base=str(point.experiment.base),
-                seeds=spec.seeds, folder=str(folder), plugins=tuple(str(Path(file).resolve()) for file in plugins),
-                callbacks=tuple(callbacks), title=f"{spec.experiment.name}, {place(spec.axes, point.values)}",
+                seeds=spec.seeds, folder=str(folder), callbacks=tuple(callbacks),
+                title=f"{spec.experiment.name}, {place(spec.axes, point.values)}",
             )
         )  # fmt: skip
     failed = run_tasks(tasks, workers=workers, ray=ray, watch=watch)
@@ -156,7 +158,7 @@ def gather(path: Path, spec: SweepSpec, failed: Mapping[int, str], *, keep: bool
         axes=spec.axes,
         best_by=metric,
         metrics=metrics,
-        seeds=spec.seeds,
+        seeds=len(seed_numbers(spec.seeds, spec.experiment.seed)),
         rows=tuple(rows),
         failed=dict(sorted(failed.items())),
         points=len(spec.points),
