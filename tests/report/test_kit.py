@@ -9,7 +9,7 @@ import math
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
@@ -43,7 +43,6 @@ class Reader(HTMLParser):
         self.words += data
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"))))
 def test_any_text_comes_back_as_text_between_tags_and_in_attributes(given_text: str) -> None:
     reader = Reader()
@@ -66,7 +65,6 @@ def test_an_unknown_name_in_a_template_is_an_error() -> None:
         environment().from_string("{{ unknown }}").render()
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
@@ -163,3 +161,8 @@ def test_a_page_without_series_and_axis_has_no_controls() -> None:
     )
     assert 'class="controls"' not in render(bare)
     assert 'class="controls"' in render(everything("x"))
+
+
+def test_a_busy_machine_fails_no_test() -> None:
+    assert settings.default.deadline is None
+    assert HealthCheck.too_slow in settings.default.suppress_health_check

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from ..errors import unknown_name
 from ..experiment import Experiment
-from . import measures
+from . import fairness, measures
 from .files import Columns, to_pandas
+
+TABLES = ("metrics", "devices", "own")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,7 @@ class Trajectory:
     seed: int
     metrics: Columns  # one row a round; row 0 is the initial model
     devices: Columns  # one row for every device in every event
+    own: Columns = field(default_factory=dict)  # one row for every device at some looks: see `fairness.own_records`
     model: NDArray[Any]  # the last global model, [d]
     diverged_round: int | None = None  # the first round whose model is not finite
     compute_s: float = math.nan  # compiling excluded, evaluation included
@@ -60,6 +63,19 @@ class Result:
         return _stack(self.trajectories, "devices")
 
     @property
+    def own(self) -> Columns:
+        """One row for every device at the looks of `evaluation.devices_every`: how well the model does on its own data."""
+        return _stack(self.trajectories, "own")
+
+    def by_device(self, label: str) -> Columns:
+        """One row for every device and seed of one algorithm, from its last model: see `fairness.by_device`.
+
+        `accuracy` on the device's own kind of data, beside how often, how stale and over what channel it was heard.
+        """
+        tables = [(t.seed, fairness.by_device(t)) for t in self.of(label)]
+        return _rows([{"seed": np.full(len(table["device"]), seed), **table} for seed, table in tables])
+
+    @property
     def summary(self) -> dict[str, Any]:
         """What `summary.json` holds: see `summarise`."""
         return summarise(self)
@@ -89,10 +105,10 @@ class Result:
         return measures.median([measures.reach(t, accuracy) for t in self.of(label)])
 
     def to_pandas(self, table: str = "metrics") -> Any:
-        """The table `metrics` or `devices` as a pandas DataFrame."""
-        if table not in ("metrics", "devices"):
-            raise unknown_name("table", table, ("metrics", "devices"))
-        return to_pandas(self.metrics if table == "metrics" else self.devices)
+        """The table `metrics`, `devices` or `own` as a pandas DataFrame."""
+        if table not in TABLES:
+            raise unknown_name("table", table, TABLES)
+        return to_pandas(getattr(self, table))
 
     def save(self, folder: str | Path, *, report: bool = True) -> Path:
         """Write the run folder. It must not hold anything yet."""
@@ -122,6 +138,7 @@ def summarise(result: Result) -> dict[str, Any]:
             "accuracy_at_equal_time": _accuracies([measures.accuracy_at(t, equal_time_s, "time_s") for t in runs]),
             "rounds_to": {f"{target:g}": _reaches(runs, target, "round") for target in targets},
             "seconds_to": {f"{target:g}": _reaches(runs, target, "time_s") for target in targets},
+            "devices": _devices(runs),
             "rounds_per_second": rounds / max(sum(t.compute_s for t in runs), 1e-9),
             "diverged": [{"seed": t.seed, "round": t.diverged_round} for t in runs if t.diverged_round is not None],
         }
@@ -149,14 +166,36 @@ def _reaches(runs: Sequence[Trajectory], target: float, along: str) -> dict[str,
     }  # fmt: skip
 
 
+def _devices(runs: Sequence[Trajectory]) -> dict[str, Any]:
+    """How the model serves the devices on their own data at the end; empty where it was not recorded."""
+    finals = [fairness.final_scores(t) for t in runs]
+    if not all(len(final) for final in finals):
+        return {}
+    lost = [t.diverged_round is not None for t in runs]
+    return {
+        name: _accuracies([0.0 if gone else measure(final) for gone, final in zip(lost, finals, strict=True)])
+        for name, measure in _OVER_DEVICES.items()
+    }
+
+
+_OVER_DEVICES: dict[str, Callable[[Any], float]] = {
+    "worst_tenth": measures.worst_tenth, "best_tenth": measures.best_tenth, "deviation": measures.deviation,
+}  # fmt: skip
+
+
 def _stack(trajectories: Sequence[Trajectory], table: str) -> Columns:
     parts = []
     for t in trajectories:
         columns: Columns = getattr(t, table)
-        length = len(next(iter(columns.values())))
+        length = len(next(iter(columns.values()), ()))
         names = {"label": t.label, "algorithm": t.algorithm} if table == "metrics" else {"label": t.label}
         constant: Columns = {name: np.full(length, value, dtype=object) for name, value in names.items()}
         parts.append({**constant, "seed": np.full(length, t.seed), **columns})
+    return _rows(parts)
+
+
+def _rows(parts: Sequence[Columns]) -> Columns:
+    """Tables below each other."""
     names_of_all = dict.fromkeys(name for part in parts for name in part)
     return {  # a column that only some trajectories have, such as `lost`, is NaN for the others
         name: np.concatenate([part.get(name, np.full(len(part["seed"]), np.nan)) for part in parts])

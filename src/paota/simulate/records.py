@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..air.spending import device_spending, event_spending
 from ..experiment import Contestant
+from ..runs.fairness import own_records
 from ..runs.files import Columns
 from ..runs.results import Trajectory
 from ..timing.timeline import Timeline
@@ -35,6 +36,7 @@ def trajectory_of(
         seed=seed,
         metrics=metrics_of(timeline, log, initial, contestant, spent),
         devices=device_records_of(timeline, log, spent),
+        own=own_records_of(plan, seed, log),
         model=model,
         diverged_round=diverged_round,
         compute_s=compute_s,
@@ -74,6 +76,15 @@ def metrics_of(
         "over_budget": column(math.nan, _over_ready(over, mask, "mean")),
         **event_spending(timeline, spent, events, shared=contestant.algorithm.over_the_air),
     }
+
+
+def own_records_of(plan: Plan, seed: int, log: Any) -> Columns:
+    """How well the model does on each device's own kind of data; empty where the log does not know it."""
+    if not log.score_by_label.shape[1]:
+        return {}
+    judged = np.flatnonzero(~np.isnan(log.test_accuracy))
+    every = plan.experiment.evaluation.devices_every
+    return own_records(judged + 1, log.score_by_label[judged], plan.dataset, plan.shards[seed], every=every)
 
 
 def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parameters: int, uploads: Any) -> Columns:
@@ -125,6 +136,7 @@ def device_records_of(timeline: Timeline, log: Any, spent: Columns) -> Columns:
         "weight": log.weight[mask][kept],
         "similarity": log.similarity[mask][kept],
         "transmit_w": log.transmit_power_w[mask][kept],
+        "channel_gain": log.channel_gain[mask][kept],
         **{name: spent[name][kept] for name in ("energy_j", "airtime_s", "compute_j")},
     }
 

@@ -43,7 +43,7 @@ class Unit:
         task, sizes = schedule.task(self.contestant), schedule.sizes(self.contestant)
         fleet = schedule.fleet(self.contestant, self.seed)
         model = task.initial_model(self.seed)
-        initial = [float(value) for value in engine.judge(task, model, fleet)]
+        initial = [float(value) for value in engine.judge(task, model, fleet)[:3]]
         state = self._begin(engine.State.initial(self.rule, model, sizes.versions))
         schedule.advanced(self, initial[0], state.ring[self.done % sizes.versions])
         while self.done < len(self.timeline) and not self._diverged:

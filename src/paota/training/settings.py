@@ -62,5 +62,7 @@ class Evaluation:
     """How often is the global model judged, and on what?"""
 
     every: int = setting(1, low=1)  # rounds
+    # Every so many of these looks, how well the model does on each device's own kind of data; 0: at the last one only.
+    devices_every: int = setting(0, low=0)
     # "objective": F(w) over all devices' data (Eq. sys_FL_task); "batches": mean loss of the mini-batches just trained on.
     train_loss: str = setting("objective", options=("objective", "batches"))

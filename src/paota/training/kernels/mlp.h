@@ -42,8 +42,9 @@ int64_t parameters(const Shape& shape);  // d
 // Every ready device: from its version of the global model through all its mini-batches.
 void train(const Threads&, const Shape&, const Samples&, const Orders&, const Trained&);
 
-// Weighted accuracy and cross-entropy of one model over the samples begin..stop-1.
+// Weighted accuracy and cross-entropy of one model over the samples begin..stop-1, and how many samples of each label
+// it gets right.
 void judge(const Threads&, const Shape&, const Samples&, const float* model, const float* weight, int64_t begin,
-           int64_t stop, float* accuracy_and_loss);
+           int64_t stop, float* accuracy_and_loss, float* right_by_label);
 
 }  // namespace paota

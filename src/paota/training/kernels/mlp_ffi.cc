@@ -40,14 +40,15 @@ ffi::Error train(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, In<ffi::
 
 ffi::Error judge(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, In<ffi::F32> model, In<ffi::S32> range,
                  In<ffi::S32> quad, In<ffi::S32> start, In<ffi::U16> block, In<ffi::U8> value, In<ffi::S32> label,
-                 In<ffi::F32> weight, Out judged) {
+                 In<ffi::F32> weight, Out judged, Out right_by_label) {
   const paota::Shape shape = shape_of(widths, quad);
   if ((int64_t)model.element_count() != paota::parameters(shape))
     return ffi::Error::InvalidArgument("not this network's parameters");
   const int64_t begin = std::max(range.typed_data()[0], 0);
   const int64_t stop = std::min<int64_t>(range.typed_data()[1], label.element_count());
   paota::judge(threads_of(pool), shape, {start.typed_data(), block.typed_data(), value.typed_data(), label.typed_data()},
-               model.typed_data(), weight.typed_data(), begin, stop, judged->typed_data());
+               model.typed_data(), weight.typed_data(), begin, stop, judged->typed_data(),
+               right_by_label->typed_data());
   return ffi::Error::Success();
 }
 
@@ -83,4 +84,5 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(PaotaJudge, judge,
                                   .Arg<ffi::Buffer<ffi::U8>>()    // value
                                   .Arg<ffi::Buffer<ffi::S32>>()   // label [N]
                                   .Arg<ffi::Buffer<ffi::F32>>()   // weight [N]
-                                  .Ret<ffi::Buffer<ffi::F32>>()); // accuracy, loss
+                                  .Ret<ffi::Buffer<ffi::F32>>()   // accuracy, loss
+                                  .Ret<ffi::Buffer<ffi::F32>>()); // right answers by label [classes]
