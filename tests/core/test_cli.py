@@ -42,6 +42,18 @@ def test_run_leaves_a_whole_folder(tmp_path, capsys):
     assert main(["report", str(out)]) == 0
 
 
+def test_a_diverged_run_says_so_with_its_round_and_its_exit_code(tmp_path, capsys):
+    wild = ["--set", "training.learning_rate=1e30"]
+    assert main(["run", *TINY, *wild, "--out", str(tmp_path / "wild")]) == 3
+    told = capsys.readouterr()
+    found = re.findall(r"paota: (\S+) diverged, its model is no longer finite: seed 0 in round (\d+)", told.err)
+    lost = [t for t in paota.load(tmp_path / "wild").trajectories if t.diverged_round is not None]
+    assert [(name, int(round_)) for name, round_ in found] == [(t.label, t.diverged_round) for t in lost]
+    assert found
+    assert main(["run", "--resume", str(tmp_path / "wild"), "--json"]) == 3  # whoever resumes until done is told, too
+    assert json.loads(capsys.readouterr().out)["algorithms"]["paota"]["diverged"]
+
+
 def test_json_is_for_machines(tmp_path, capsys):
     assert main(["run", *TINY, "--json", "--out", str(tmp_path / "x")]) == 0
     captured = capsys.readouterr()

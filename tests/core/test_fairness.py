@@ -74,7 +74,7 @@ def test_records_agree_with_a_plain_evaluation(result) -> None:
     right = np.argmax(outputs, axis=1) == data.y_test
     by_label = np.array([right[data.y_test == label].mean() for label in range(data.num_classes)])
     expected = [by_label[data.y_train[shards.of(device)]].mean() for device in range(12)]
-    np.testing.assert_allclose(fairness.final_scores(run), expected, rtol=1e-6)
+    np.testing.assert_allclose(fairness.final_scores(run.own), expected, rtol=1e-6)
     assert np.unique(run.own["round"]).tolist() == [4, 6]  # looks at 2, 4 and 6; every second, and the last
 
 

@@ -18,7 +18,6 @@ from .files import Columns
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
     from ..data.shards import Shards
-    from .results import Trajectory
 
 Floats = NDArray[np.float64]
 MAX_RECORDS = 2_000_000  # rows of a trajectory; of more, the last looks are kept
@@ -64,46 +63,44 @@ def own_records(
     }
 
 
-def final_scores(run: Trajectory) -> Floats:
+def final_scores(own: Columns) -> Floats:
     """The own accuracies of the last look, [K]; empty where they were not recorded."""
-    own = run.own
-    if not own or not len(own["round"]):
-        return np.zeros(0)
-    last: Floats = own["accuracy"][own["round"] == own["round"].max()]
-    return last
+    rounds = np.asarray(own.get("round", ()))
+    return np.asarray(own["accuracy"], float)[rounds == rounds.max()] if len(rounds) else np.zeros(0)
 
 
-def by_device(run: Trajectory) -> Columns:
-    """One row a device, [K]; what is not known is NaN.
+def by_device(metrics: Columns, devices: Columns, own: Columns) -> Columns:
+    """One row a device, [K], from the tables of one trajectory; what is not known is NaN.
 
     device; samples: that it holds; accuracy: its own, of the last model that was judged; participation: share of the
     aggregations that it took part in; weight: its sum of weights beside an equal share (1); staleness_mean: rounds;
     channel_gain_mean: of |h_k|^2 when it sent (NaN for a digital method).
     """
-    final, records = final_scores(run), run.devices
-    device = np.asarray(records.get("device", ()), int)
+    final = final_scores(own)
+    device = np.asarray(devices.get("device", ()), int)
     count = max(len(final), int(device.max(initial=-1)) + 1)
-    events = max(len(run.metrics["round"]) - 1, 1)
+    events = max(len(metrics["round"]) - 1, 1)
     times = np.bincount(device, minlength=count)
+    unknown = np.full(count, np.nan)
 
     def total(column: str) -> Floats:
-        amounts = np.asarray(records.get(column, np.full(len(device), np.nan)), float)
+        amounts = np.asarray(devices.get(column, np.full(len(device), np.nan)), float)
         return np.bincount(device, amounts, minlength=count).astype(float)
 
     def mean(column: str) -> Floats:
-        return np.divide(total(column), times, out=np.full(count, np.nan), where=times > 0)
+        return np.divide(total(column), times, out=unknown.copy(), where=times > 0)
 
     columns: Columns = {
         "device": np.arange(count),
-        "samples": run.own["samples"][: len(final)] if len(final) else np.full(count, np.nan),
-        "accuracy": final if len(final) else np.full(count, np.nan),
+        "samples": own["samples"][:count] if len(final) else unknown,
+        "accuracy": final if len(final) else unknown,
         "participation": times / events,
         "weight": total("weight") * count / events,
         "staleness_mean": mean("staleness"),
         "channel_gain_mean": mean("channel_gain"),
     }
-    if len(device) < int(np.sum(run.metrics["ready"])):  # of a very large fleet, records of its first devices only
-        unknown = np.arange(count) > device.max(initial=-1)
+    if len(device) < int(np.sum(metrics["ready"])):  # of a very large fleet, records of its first devices only
+        beyond = np.arange(count) > device.max(initial=-1)
         for name in ("participation", "weight"):
-            columns[name][unknown] = np.nan
+            columns[name] = np.where(beyond, np.nan, columns[name])
     return columns

@@ -72,7 +72,7 @@ class Result:
 
         `accuracy` on the device's own kind of data, beside how often, how stale and over what channel it was heard.
         """
-        tables = [(t.seed, fairness.by_device(t)) for t in self.of(label)]
+        tables = [(t.seed, fairness.by_device(t.metrics, t.devices, t.own)) for t in self.of(label)]
         return _rows([{"seed": np.full(len(table["device"]), seed), **table} for seed, table in tables])
 
     @property
@@ -145,6 +145,7 @@ def summarise(result: Result) -> dict[str, Any]:
     return {
         "name": result.experiment.name,
         "version": result.info.get("paota"),
+        "score": result.info.get("score", "accuracy"),
         "seeds": result.seeds,
         "targets": list(targets),
         "equal_time_s": equal_time_s,
@@ -168,7 +169,7 @@ def _reaches(runs: Sequence[Trajectory], target: float, along: str) -> dict[str,
 
 def _devices(runs: Sequence[Trajectory]) -> dict[str, Any]:
     """How the model serves the devices on their own data at the end; empty where it was not recorded."""
-    finals = [fairness.final_scores(t) for t in runs]
+    finals = [fairness.final_scores(t.own) for t in runs]
     if not all(len(final) for final in finals):
         return {}
     lost = [t.diverged_round is not None for t in runs]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import unknown_name
-from ..pages.words import counted, percent
+from ..pages.words import counted
 from ..runs.files import Columns, to_pandas
 from ..runs.measures import Spread
 from ..runs.results import Result
@@ -131,14 +131,14 @@ def sentence(sweep: Sweep, label: str) -> str:
 
 
 def _nobody(sweep: Sweep, label: str, rows: Sequence[SweepRow]) -> str:
-    final = Metric("final_accuracy")
+    final = replace(Metric("final_accuracy"), score=sweep.best_by.score)
     able = [row for row in rows if row.diverged < len(row.scores[final.text].values)]
     if not able:
         return f"{label}: diverged at every point."
     top = max(able, key=lambda row: row.scores[final.text].median)
     text = f"{label}: no point of the grid has a median of {sweep.best_by.title}"
-    highest = percent(top.scores[final.text].median)
-    return f"{text}; the highest accuracy at the end is {highest}, with {place(sweep.axes, top.values)}."
+    highest = final.show(top.scores[final.text].median)
+    return f"{text}; the highest {final.score.name} at the end is {highest}, with {place(sweep.axes, top.values)}."
 
 
 def _edges(sweep: Sweep, best: SweepRow) -> list[str]:
