@@ -40,7 +40,7 @@ def test_every_column_is_shown_however_narrow_the_window(result, monkeypatch, ca
         assert f"{target} after" in shown
     assert max(map(len, shown.splitlines()[:-1])) <= width
     assert ("the window is narrow" in " ".join(shown.split())) == (width < 200)
-    assert "here: test accuracy, median of 3 seeds" in shown
+    assert "here: test accuracy, median of 3 seeds" in " ".join(shown.split())
 
 
 def test_how_many_seeds_got_there_is_said_unless_all_did(result, monkeypatch, capsys) -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from paota.pages.figure import Figure, Style, View, axes, numbers
+from paota.pages.figure import Figure, Style, View, axes, coinciding, numbers
 from paota.pages.page import (
     Note,
     Page,
@@ -85,6 +85,16 @@ def test_embedded_json_refuses_nan() -> None:
 def test_numbers_are_short_and_null_where_there_is_none() -> None:
     assert numbers([0.123456789, math.nan, math.inf, -math.inf, 3.0]) == [0.12346, None, None, None, 3]
     assert numbers([1e-10, 0.0, -1.0], positive=True) == [1e-10, None, None]
+
+
+def test_series_that_lie_on_each_other_are_found() -> None:
+    def curve(series: int, y: list[float | None], x: tuple[int, ...] = (0, 1, 2)) -> dict[str, object]:
+        return {"type": "scatter", "mode": "lines", "series": series, "x": [*x], "y": y}
+
+    same = [curve(0, [0, 5, 10]), curve(1, [0, 5.04, 10]), curve(2, [0, 5.2, 10]), curve(3, [0, None, 10])]
+    assert coinciding(same) == [[0, 1]]  # within half a percent of 10
+    assert coinciding([same[0], curve(4, [0, 5, 10], (0, 1, 3))]) == []
+    assert coinciding([{"type": "bar", "series": 0, "x": [1], "y": [1]}] * 2) == []
 
 
 def test_script_hash_is_the_base64_of_the_sha256() -> None:

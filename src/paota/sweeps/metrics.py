@@ -98,8 +98,12 @@ class Metric:
             return self.score.show(value)
         if self.name == "final_loss":
             return f"{value:.4g}"
-        unit = {"seconds_to": " s", "rounds_to": " rounds", "joules_to": " J"}[self.name]
-        return f"{quantity(value)}{unit}"
+        return f"{quantity(value)} {self.unit}"
+
+    @property
+    def unit(self) -> str:
+        """Of what is spent on the way to a target; empty for all others."""
+        return {"seconds_to": "s", "rounds_to": "rounds", "joules_to": "J"}.get(self.name, "")
 
     def phrase(self, value: float) -> str:
         """`80 % after 240 s`."""

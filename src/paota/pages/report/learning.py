@@ -189,7 +189,7 @@ def _curves(study: Study, points: int, name: str, title: str, caption: str) -> F
 def _with_targets(study: Study, x_title: str, y_range: Sequence[float] | None = None) -> Layout:
     ticks, exact = study.score.formats
     layout = axes(x_title, y_format=ticks, y_hover=exact, y_range=y_range)
-    return together(layout, *(level(target, study.score.target(target)) for target in study.targets))
+    return together(layout, *(level(at, f"target {study.score.target(at)}", side="left") for at in study.targets))
 
 
 def _read(

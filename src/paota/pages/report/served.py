@@ -69,18 +69,21 @@ def _against(study: Study, tables: dict[int, list[Rows]], column: str) -> Figure
     """A dot for each device, of the first seed."""
     title, x_title, share, log = AGAINST[column]
     traces: list[Trace] = []
-    said, seen = [], []
+    said, seen, alike = [], [], []
     for index, (table, *_) in tables.items():
         x, y = table[column], table["accuracy"]
         known = np.isfinite(x) & np.isfinite(y) & ((x > 0) | (not log))
         if not known.any():
             continue
         x, y = x[known], y[known]
+        if np.ptp(x) == 0:  # a column of dots says nothing
+            alike.append(study.entries[index].name)
+            continue
         chosen = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_DOTS)).astype(int))
         dots = {"type": "scatter", "mode": "markers", "series": index, "marker": {"size": 6, "opacity": 0.65}}
         traces.append(dots | {"x": numbers(x[chosen], 4), "y": numbers(y[chosen], 4)})
         seen += [float(x.min()), float(x.max())]
-        if len(x) >= FEWEST_DEVICES and np.ptp(x) > 0 and np.ptp(y) > 0:
+        if len(x) >= FEWEST_DEVICES and np.ptp(y) > 0:
             said.append(f"{study.entries[index].name} {rank_correlation(x, y):+.2f}")
     if not traces:
         return None
@@ -91,12 +94,13 @@ def _against(study: Study, tables: dict[int, list[Rows]], column: str) -> Figure
     if log:
         layout["xaxis"] |= log_ticks(min(seen), max(seen))
     correlations = f"Rank correlation: {', '.join(said)}." if said else ""
+    left_out = f"Left out, the same for all devices: {', '.join(alike)}." if alike else ""
     return line_chart(
         {"all": (traces, layout)},
         id=f"own-{column.split('_')[0]}",
         title=f"Own {study.score.name} against {title}",
         y_name=f"own {study.score.name}",
-        caption=sentences(["A dot for each device, of the first seed.", correlations]),
+        caption=sentences(["A dot for each device, of the first seed.", correlations, left_out]),
         alt=f"the {study.score.name} on each device's own data against {title}. {correlations}",
     )
 
