@@ -175,7 +175,10 @@ class SynchronousAlgorithm(Algorithm):
         also=("over_selection", "oversampling"),
     )  # fmt: skip
     deadline_s: float | None = setting(
-        None, above=0, doc="A round ends then at the latest, with whoever has finished.", also=("round_deadline", "timeout_s")
+        None,
+        above=0,
+        doc="A round ends then at the latest, with whoever has finished.",
+        also=("round_deadline", "timeout_s"),
     )
 
     @property

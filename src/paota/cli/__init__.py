@@ -20,7 +20,10 @@ WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments,
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0, 1 if something failed, 2 for a mistake of the user's, 130 after Ctrl-C."""
+    """Run one command; returns its exit code.
+
+    0; 1 if something failed, 2 for a mistake of the user's, 3 if a run diverged, 130 after Ctrl-C.
+    """
     parser = build_parser()
     try:
         args = parser.parse_args(argv)

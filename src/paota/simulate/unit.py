@@ -57,7 +57,7 @@ class Unit:
         self.fleet = schedule.fleet(self.contestant, self.seed)
         model = self.task.initial_model(self.seed)
         self.num_parameters = model.size
-        self.initial = [float(value) for value in engine.judge(self.task, model, self.fleet)]
+        self.initial = [float(value) for value in engine.judge(self.task, model, self.fleet)[:3]]
         self.state = self._begin(schedule.initial_state(self.rule, model, sizes=self.sizes))
         self.events = schedule.events_a_call or 1  # of the next call
         self.begun = True

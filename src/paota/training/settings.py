@@ -99,7 +99,13 @@ class Evaluation:
         also=("eval_every", "eval_interval", "test_every"),
     )
     every_s: float | None = setting(
-        None, above=0, instead_of="every", doc="Simulated seconds between two looks, on a grid that is the same for all."
+        None,
+        above=0,
+        instead_of="every",
+        doc="Simulated seconds between two looks, on a grid that is the same for all.",
+    )
+    devices_every: int = setting(
+        0, low=0, doc="Looks between two at each device's own kind of data; 0: at the last look only."
     )
     train_loss: str = setting(
         "objective",
