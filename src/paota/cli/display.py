@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..callbacks.base import Callback, Round, Start
 from ..runs.pool import Update
-from ..runs.results import Trajectory
+from ..runs.results import Result, Trajectory
 
 REDRAW_S = 0.1
 PLAIN_EVERY_S = 5.0  # between two lines where the output is no terminal
