@@ -116,7 +116,9 @@ def block_rows(x: NDArray[Any]) -> BlockRows:
     blocks = len(quad) // 4
     start, block, value = [np.zeros(1, np.int64)], [], []
     for part in np.array_split(rows, max(1, rows.size // 2**26)):  # large data are not held twice
-        ordered = np.where(inside, part[:, np.where(inside, column, 0)], x.dtype.type(0)).reshape(len(part), blocks, BLOCK)
+        ordered = np.where(inside, part[:, np.where(inside, column, 0)], x.dtype.type(0)).reshape(
+            len(part), blocks, BLOCK
+        )
         lit = ordered.any(axis=2)
         start.append(start[-1][-1] + np.cumsum(lit.sum(axis=1)))
         block.append(np.broadcast_to(np.arange(blocks, dtype=np.uint16), lit.shape)[lit])
