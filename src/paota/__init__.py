@@ -69,7 +69,8 @@ _MODULES = ("callbacks", "power", "theory")
 __all__ = [
     "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Callback", "CallbackError", "Dataset", "Event",
     "Experiment", "FunctionModel", "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Round", "Shards",
-    "ShareReady", "Shares", "Step", "Synchronous", "SynchronousAlgorithm", "Tiered", "Uplink", "UserError", "Work", "aggregate_by_hand",
+    "ShareReady", "Shares", "Step", "Synchronous", "SynchronousAlgorithm", "Tiered", "Uplink", "UserError", "Work",
+    "aggregate_by_hand",
     "amplitude_cap", "as_model", "average", "callbacks", "join_cluster", "load", "normalise", "power", "register",
     "run", "setting", "staleness_weight", "sweep", "theory", "weights",
 ]  # fmt: skip
