@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .algorithms.staleness import staleness_weight
     from .data.dataset import Dataset
     from .data.shards import Shards
+    from .engine.server import Served
     from .engine.sharding import join_cluster
     from .errors import UserError
     from .experiment import Experiment
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
     from .power.settings import Power
     from .registry import register
     from .runs.folder import load
-    from .runs.results import Result
+    from .runs.results import Result, Trajectory
     from .settings import setting
     from .simulate import run
-    from .sweeps import sweep
+    from .sweeps import Sweep, sweep
     from .timing.schemes import Asynchronous, Buffered, Grouped, Periodic, Synchronous
 
 # Where each public name lives. Imported when first used: `import paota` and `paota --help` must not wait for JAX.
@@ -60,16 +61,16 @@ _HOME = {
     "Uplink": "air.uplink", "Shares": "air.digital", "Periodic": "timing.schemes", "Synchronous": "timing.schemes",
     "Asynchronous": "timing.schemes", "Buffered": "timing.schemes", "Grouped": "timing.schemes",
     "join_cluster": "engine.sharding", "Dataset": "data.dataset", "Shards": "data.shards", "FunctionModel": "models.base",
-    "as_model": "models.own",
+    "as_model": "models.own", "Trajectory": "runs.results", "Sweep": "sweeps", "Served": "engine.server",
 }  # fmt: skip
 _MODULES = ("power", "theory")
 
 __all__ = [
     "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Dataset", "Event", "Experiment", "FunctionModel",
-    "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Shards", "Shares", "Step", "Synchronous",
-    "SynchronousAlgorithm", "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "as_model",
-    "average", "join_cluster", "load", "normalise", "power", "register", "run", "setting", "staleness_weight",
-    "sweep", "theory", "weights",
+    "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Served", "Shards", "Shares", "Step", "Sweep",
+    "Synchronous", "SynchronousAlgorithm", "Trajectory", "Uplink", "UserError", "Work", "aggregate_by_hand",
+    "amplitude_cap", "as_model", "average", "join_cluster", "load", "normalise", "power", "register", "run",
+    "setting", "staleness_weight", "sweep", "theory", "weights",
 ]  # fmt: skip
 
 

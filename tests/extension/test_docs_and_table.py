@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import paota
 from paota.air.settings import Air
 from paota.registry import ALGORITHMS, CHANNELS, DIGITAL_UPLINKS, PATH_LOSSES
 
@@ -42,6 +43,14 @@ def test_every_word_of_the_air_is_documented():
             assert name in AIR_PAGE
             for option in dataclasses.fields(registry[name]):
                 assert option.name in AIR_PAGE
+
+
+def test_every_public_name_is_on_the_page_of_the_interface():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    types = {"Report"}  # what the page shows in signatures
+    assert [name for name in paota.__all__ if name not in types and not re.search(rf"\b{name}\b", page)] == []
+    for name in paota.__all__:
+        assert getattr(paota, name).__doc__ or name in types
 
 
 @pytest.mark.parametrize("setting", ["paper", "realistic"])
