@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .runs.results import Result
 
 
 class UserError(Exception):
@@ -20,6 +24,17 @@ class UnknownSetting(UserError):
 
 class Interrupted(Exception):
     """The user asked to stop; what was done so far is saved."""
+
+
+class CallbackError(Exception):
+    """A callback raised, and the run ended there; its cause is what was raised. Nothing that was done is lost.
+
+    `result` holds the units as far as they came, None if none had begun; a run folder can be resumed.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.result: Result | None = None
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str], also: Mapping[str, str] | None = None) -> UserError:

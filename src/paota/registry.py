@@ -101,7 +101,7 @@ class Registry:
                     f"{who} must be a frozen dataclass: write @dataclass(frozen=True, kw_only=True) above it"
                 )
         elif not callable(thing):
-            raise UserError(f"{who} must be a function without arguments, not {type(thing).__name__}")
+            raise UserError(f"{who} must be a function or a class, not {type(thing).__name__}")
         for need in self.needs:
             if not any(callable(getattr(thing, method, None)) for method in need.split("|")):
                 raise UserError(f"{who} has no method {need.replace('|', ' or ')} (docs/extend.md shows what it needs)")
@@ -136,6 +136,7 @@ ALGORITHMS = Registry(
     },
     paota="paota.algorithms.paota:Paota",
     local_sgd="paota.algorithms.local_sgd:LocalSgd",
+    paota_plus="paota.algorithms.paota_plus:PaotaPlus",
     cotaf="paota.algorithms.cotaf:Cotaf",
     fedasync="paota.algorithms.fedasync:FedAsync",
     fedbuff="paota.algorithms.fedbuff:FedBuff",
@@ -181,6 +182,7 @@ LATENCIES = Registry(
     uniform="paota.timing.latency:Uniform",
     lognormal="paota.timing.latency:LogNormal",
     per_device="paota.timing.latency:PerDevice",
+    two_speeds="paota.timing.latency:TwoSpeeds",
     trace="paota.timing.latency:Trace",
 )
 CHANNELS = Registry(
@@ -219,6 +221,7 @@ PARTITIONS = Registry(
     needs=("__call__",),
     also={"lda": "dirichlet", "pathological": "shards", "non-iid": "dirichlet", "homogeneous": "iid"},
     paper="paota.data.partition:Paper",
+    rare_class="paota.data.partition:RareClass",
     dirichlet="paota.data.partition:Dirichlet",
     shards="paota.data.partition:LabelShards",
     iid="paota.data.partition:Iid",
@@ -244,11 +247,21 @@ SCHEDULES = Registry(
 SERVER_OPTIMISERS = Registry(
     "server_optimiser",
     needs=("init", "step"),
-    also={"fedavg": "none", "fedavgm": "momentum", "fedadam": "adam", "fedyogi": "yogi", "sgd": "none"},
+    also={"fedavg": "none", "fedavgm": "momentum", "fedadam": "adam", "fedyogi": "yogi"},
     none="paota.server.optimisers:NoOptimiser",
+    sgd="paota.server.optimisers:ServerSgd",
     momentum="paota.server.optimisers:FedAvgM",
     adam="paota.server.optimisers:FedAdam",
     yogi="paota.server.optimisers:FedYogi",
+)
+CALLBACKS = Registry(
+    "callback",
+    settings=False,
+    also={"weights-and-biases": "wandb", "tb": "tensorboard"},
+    csv="paota.callbacks.stream:CsvStream",
+    tensorboard="paota.callbacks.tracking:TensorBoard",
+    mlflow="paota.callbacks.tracking:MLflow",
+    wandb="paota.callbacks.tracking:WandB",
 )
 
 KINDS = {
@@ -265,6 +278,7 @@ KINDS = {
         OPTIMISERS,
         SCHEDULES,
         SERVER_OPTIMISERS,
+        CALLBACKS,
     )
 }
 
@@ -276,7 +290,7 @@ def register(kind: str, name: str, thing: Any) -> None:
 
     Args:
         kind: "algorithm", "model", "latency", "channel", "path_loss", "digital", "dataset", "partition", "optimiser",
-            "schedule" or "server_optimiser".
+            "schedule", "server_optimiser" or "callback".
         name: what experiment files will call it; names that come with paota are taken.
         thing: a frozen dataclass whose fields are its settings; for a data set, a function without arguments that
             returns a `paota.Dataset`.

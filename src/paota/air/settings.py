@@ -20,6 +20,12 @@ class Air:
     )
     path_loss: Any = choice(PATH_LOSSES, "none", doc="What distance and obstacles cost.", also=("pathloss",))
     antennas: int = setting(1, low=1, high=1024, doc="Receive antennas of the server.", also=("num_antennas",))
+    combiner: str = setting(
+        "sum",
+        options=("sum", "max-min", "mmse"),
+        doc="What makes one signal of several antennas.",
+        also=("beamforming",),
+    )
     packing: str = setting("real", options=("real", "complex"), doc="One or two weights a symbol.")
     # Imperfections, absent unless given: a number is an input of the compiled program, its absence a simpler program.
     csi_error: float | None = setting(

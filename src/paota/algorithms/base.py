@@ -36,6 +36,8 @@ class Work(NamedTuple):
     num_samples: Float[Array, ""]  # D_k
     model: Float[Array, " d"]  # w^r as broadcast
     previous_model: Float[Array, " d"]  # w^(r-1); w^r itself in round 0
+    memory: Any = ()  # what this device kept when it last took part, as `Algorithm.memory` makes it
+    state: Any = ()  # the server's, broadcast with the model
 
 
 class Event(NamedTuple):
@@ -133,10 +135,34 @@ class Algorithm(abc.ABC):
         """State that the server keeps between events beside the model; none by default."""
         return ()
 
+    def memory(self, model: Float[Array, " d"]) -> Any:
+        """What every device keeps for itself before its first event, a pytree; none by default. `model` is w^0."""
+        return ()
+
+    def remember(self, work: Work) -> Any:
+        """What the device keeps from now on, of the form that `memory` gave it; asked only of devices that have sent."""
+        return work.memory
+
+    def gradient_shift(self, memory: Any, state: Any) -> Float[Array, " d"]:
+        """What one device adds to every gradient of its local training, from its memory and the server's state.
+
+        Nothing unless it is overridden. The state is that of the event that the training ends in.
+        """
+        raise NotImplementedError
+
+    @property
+    def shifts_gradients(self) -> bool:
+        """Whether local training differs from plain training, as in SCAFFOLD."""
+        return type(self).gradient_shift is not Algorithm.gradient_shift
+
 
 @dataclass(frozen=True, kw_only=True)
 class SynchronousAlgorithm(Algorithm):
-    """Waits for all of `participants` devices, drawn anew each round; None: PAOTA's mean number of ready ones."""
+    """Rounds with a common start. `participants` devices count, None: PAOTA's mean number of ready ones.
+
+    `selected` devices, drawn anew each round, start (None: as many as count); the first to finish count and the others
+    abort. `deadline_s` ends a round with whoever has finished.
+    """
 
     participants: int | None = setting(
         None,
@@ -144,10 +170,26 @@ class SynchronousAlgorithm(Algorithm):
         doc="Devices of a round; absent: as many as PAOTA has ready on average.",
         also=("clients_per_round", "fraction", "C", "sample_size"),
     )
+    selected: int | None = setting(
+        None,
+        low=1,
+        doc="Devices that start a round; the first `participants` to finish count. Absent: as many as count.",
+    )
+    deadline_s: float | None = setting(
+        None,
+        above=0,
+        doc="Ends a round with whoever has finished; absent: everybody is waited for.",
+        also=("deadline",),
+    )
 
     @property
     def scheme(self) -> Synchronous:
-        return Synchronous(self.participants)
+        return Synchronous(self.participants, self.selected, self.deadline_s)
+
+
+def keeps_memory(algorithm: Algorithm) -> bool:
+    """Whether its devices keep something from one event to the next."""
+    return bool(jax.tree.leaves(jax.eval_shape(lambda: algorithm.memory(jnp.zeros(1)))))
 
 
 def average(amplitude: Float[Array, " n"], event: Event) -> Amplitudes:

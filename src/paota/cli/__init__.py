@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 from ..errors import UserError, did_you_mean, listed, nearest, unknown_name
 from ..plugins import load_plugin
-from . import bound, deploy, new, power, presets, report, reproduce, run, settings, sweep
+from . import bound, deploy, device, keys, new, power, presets, report, reproduce, run, settings, sweep, watch
 
 COMMANDS = {
     "run": run, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
-    "new": new, "deploy": deploy, "sweep": sweep, "settings": settings,
+    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "watch": watch, "settings": settings,
 }  # fmt: skip
 WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
 
@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser()
     try:
         args = parser.parse_args(argv)
+        args.as_program = argv is None  # else a caller in this very process, which must not be replaced
         if args.command is None:
             parser.print_help()
             return 0
@@ -40,6 +41,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, e.g. `paota presets paper | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def command() -> NoReturn:
+    """The program `paota`. It does not wait for a computation that was left behind, which nothing can break off."""
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "paota.simulate.crew" in sys.modules and sys.modules["paota.simulate.crew"].anybody_left():
+        os._exit(code)
+    sys.exit(code)
 
 
 class Parser(argparse.ArgumentParser):

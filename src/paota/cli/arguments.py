@@ -6,6 +6,7 @@ import argparse
 
 from ..errors import UserError
 from ..experiment import Experiment, as_experiment, read_preset
+from ..registry import CALLBACKS
 
 SEEDS_HELP = "repeat with N seeds, or with the seeds A,B,... (default 1)"
 
@@ -24,12 +25,41 @@ def add_experiment(
     )  # fmt: skip
 
 
+def add_callbacks(parser: argparse.ArgumentParser) -> None:
+    """`--stop-at`, `--patience` (settings, as `read_experiment` takes them) and `--callback`."""
+    parser.add_argument(
+        "--stop-at",
+        type=float,
+        metavar="A",
+        help="end an algorithm and seed at this test accuracy (evaluation.stop_at)",
+    )
+    parser.add_argument(
+        "--patience", type=int, metavar="N",
+        help="end an algorithm and seed after N evaluations without a better accuracy (evaluation.patience)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--callback", action="append", default=[], metavar="NAME[=WHERE]", dest="callbacks",
+        help="tell csv (a file), tensorboard (a folder), mlflow (a store) or wandb (a project) of every round",
+    )  # fmt: skip
+
+
 def read_experiment(args: argparse.Namespace) -> Experiment:
     """The experiment that `add_experiment`'s arguments name."""
     if args.experiment and args.preset:
         raise UserError("give an experiment file or --preset, not both")
+    changes = list(args.changes)
+    for key in ("stop_at", "patience"):
+        if getattr(args, key, None) is not None:
+            changes.append(f"evaluation.{key}={getattr(args, key)}")
     source = read_preset(args.preset) if args.preset else args.experiment
-    return as_experiment(source, args.changes, getattr(args, "plugin", ()))
+    return as_experiment(source, changes, getattr(args, "plugin", ()))
+
+
+def read_callbacks(args: argparse.Namespace) -> list[str]:
+    """The names that `--callback` gives, each checked."""
+    for text in args.callbacks:
+        CALLBACKS[text.partition("=")[0].strip()]
+    return list(args.callbacks)
 
 
 def parse_seeds(text: str) -> int | tuple[int, ...]:

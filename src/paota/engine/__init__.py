@@ -9,7 +9,7 @@ The simulator runs the loop; a deployment calls the halves, each where it belong
 """
 
 from .devices import Prepared, encode, prepare, train
-from .loop import forget_programs, is_known, judge, known_programs, program, program_key, run_events
+from .loop import forget_programs, is_known, judge, known_programs, program, program_key, remembered, run_events
 from .server import (
     Decision,
     Judgement,
@@ -27,6 +27,6 @@ from .structures import HELD_BYTES, Fleet, Log, Row, Rule, Sizes, State, Task, e
 __all__ = [
     "HELD_BYTES", "Decision", "Fleet", "Judgement", "Log", "Prepared", "Row", "Rule", "Served", "Sizes", "State",
     "Task", "conclude", "decide", "encode", "evaluate", "event_of", "event_places", "forget_programs", "is_known",
-    "judge", "known_programs", "optimise", "prepare", "program", "program_key", "row_bytes", "rows_of", "run_events",
-    "superpose", "train", "uplink_of",
+    "judge", "known_programs", "optimise", "prepare", "program", "program_key", "remembered", "row_bytes", "rows_of",
+    "run_events", "superpose", "train", "uplink_of",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from .figure import Layout, Style, Trace, View
 from .page import Section
 
 COLUMN_INCHES, ROW_INCHES = 3.5, 2.6
-MOST_COLUMNS = 3
+MOST_COLUMNS = 2  # more would be too small to read where a page is as wide as a text
 BAND = 0.15  # opacity of the middle half of the seeds
 DASHES = {
     "solid": "-",
@@ -68,7 +68,7 @@ def export(section: Section, legend: Sequence[Style], folder: Path) -> list[Path
     from ..runs.files import atomic
 
     panels = [(figure, view) for figure in section.figures for view in figure.views.values()]
-    columns = min(len(panels), MOST_COLUMNS if len(panels) > 4 else 2)
+    columns = min(len(panels), MOST_COLUMNS)
     rows = math.ceil(len(panels) / columns)
     row_inches = ROW_INCHES * max(1.0, max(figure.height_px for figure, _ in panels) / 300) if rows == 1 else ROW_INCHES
     made = []

@@ -1,7 +1,8 @@
 """The run folder: what a run leaves behind, readable by people and programs, complete or marked as unfinished.
 
-While a run goes on, the folder holds `experiment.toml`, `unfinished.json` and `checkpoints/`. When it ends, the results are
-written, `run.json` last, and only then are the other two removed: a folder with a `run.json` is whole.
+While a run goes on, the folder holds `experiment.toml`, `unfinished.json` and `checkpoints/`, and for those who watch
+`rounds.csv` and `live.json`. When it ends, the results are written, `run.json` last, and only then are the others removed: a
+folder with a `run.json` is whole.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 METRIC_TYPES: dict[str, type] = {"label": str, "algorithm": str, "seed": int, "round": int, "ready": int}
 CHECKPOINTS = "checkpoints"
 UNFINISHED = "unfinished.json"
+LIVE = ("rounds.csv", "live.json")  # what a run tells while it goes on
 
 
 def refuse_used_folder(folder: str | Path) -> None:
@@ -86,7 +88,8 @@ def finish_folder(result: Result, path: Path) -> None:
 def remove_leftovers(path: Path) -> None:
     """What was needed only to go on; harmless to repeat, should the first time have been cut short."""
     shutil.rmtree(path / CHECKPOINTS, ignore_errors=True)
-    (path / UNFINISHED).unlink(missing_ok=True)
+    for name in (UNFINISHED, *LIVE):
+        (path / name).unlink(missing_ok=True)
     for part in path.glob(".*.part"):  # of a write that was killed
         part.unlink(missing_ok=True)
 
@@ -167,7 +170,7 @@ def differences_from(result: Result, experiment: Experiment, seeds: Seeds) -> It
 def _facts(t: Trajectory) -> dict[str, Any]:
     return {
         "label": t.label, "algorithm": t.algorithm, "seed": t.seed,
-        "diverged_round": t.diverged_round, "compute_s": t.compute_s,
+        "diverged_round": t.diverged_round, "stopped_round": t.stopped_round, "compute_s": t.compute_s,
     }  # fmt: skip
 
 

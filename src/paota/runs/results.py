@@ -42,6 +42,7 @@ class Trajectory:
     model: NDArray[Any]  # the last global model, [d]
     diverged_round: int | None = None  # the first round whose model is not finite
     compute_s: float = math.nan  # compiling excluded, evaluation included
+    stopped_round: int | None = None  # the last round, if a callback or setting stopped it before its timeline ended
 
     def __repr__(self) -> str:
         end = "diverged" if self.diverged_round is not None else f"{measures.final_accuracy(self):.1%}"
@@ -286,6 +287,7 @@ def summarise(result: Result) -> dict[str, Any]:
             "seconds_to": {f"{target:g}": _reaches(runs, target, "time_s") for target in targets},
             "rounds_per_second": rounds / max(sum(t.compute_s for t in runs), 1e-9),
             "diverged": [{"seed": t.seed, "round": t.diverged_round} for t in runs if t.diverged_round is not None],
+            "stopped": [{"seed": t.seed, "round": t.stopped_round} for t in runs if t.stopped_round is not None],
         }
     return {
         "name": result.experiment.name,

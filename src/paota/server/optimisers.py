@@ -43,6 +43,19 @@ class NoOptimiser:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServerSgd:
+    """w^(r+1) = w^r + learning_rate Delta: the rule's own movement, stretched or shortened."""
+
+    learning_rate: float = setting(1.0, above=0, doc="Of the server.", also=("server_lr",))
+
+    def init(self, model: Vector) -> tuple[()]:
+        return ()
+
+    def step(self, movement: Vector, memory: tuple[()]) -> tuple[Vector, tuple[()]]:
+        return self.learning_rate * movement, memory
+
+
+@dataclass(frozen=True, kw_only=True)
 class FedAvgM:
     """m <- momentum m + Delta; w^(r+1) = w^r + learning_rate m."""
 

@@ -103,6 +103,26 @@ class PerDevice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TwoSpeeds:
+    """The first devices (`slow_share` of them all) take U(slow_low, slow_high), the others U(low, high), redrawn each time."""
+
+    slow_share: float = setting(0.3, low=0, high=1, doc="Share of the devices that are slow.")
+    slow_low_s: float = setting(12.0, above=0, doc="Shortest training of a slow device.")
+    slow_high_s: float = setting(15.0, above=0, doc="Longest training of a slow device.")
+    low_s: float = setting(5.0, above=0, doc="Shortest training of the others.")
+    high_s: float = setting(9.0, above=0, doc="Longest training of the others.")
+
+    def draw(
+        self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
+    ) -> NDArray[np.float64]:
+        _check_order(self.low_s, self.high_s)
+        if self.slow_low_s > self.slow_high_s:
+            raise UserError(f"timing.slow_low_s ({self.slow_low_s}) must not exceed slow_high_s ({self.slow_high_s})")
+        slow = np.arange(devices) < round(self.slow_share * devices)
+        return rng.uniform(np.where(slow, self.slow_low_s, self.low_s), np.where(slow, self.slow_high_s, self.high_s))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trace:
     """Latencies measured elsewhere: a CSV with the columns `device` and `latency_s`, in order of time.
 

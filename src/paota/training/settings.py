@@ -98,8 +98,24 @@ class Evaluation:
         doc="Rounds between two looks at the global model.",
         also=("eval_every", "eval_interval", "test_every"),
     )
+    every_s: float | None = setting(
+        None,
+        above=0,
+        instead_of="every",
+        doc="Simulated time between two looks, on a grid that is the same for all, in place of `every`.",
+    )
     train_loss: str = setting(
         "objective",
         options=("objective", "batches"),
         doc='"objective": F(w) over all devices\' data; "batches": of the mini-batches just trained on.',
+    )
+    stop_at: float | None = setting(
+        None,
+        above=0,
+        high=1,
+        doc="An algorithm and seed ends at this test accuracy; absent: at the horizon.",
+        also=("target_accuracy", "early_stopping"),
+    )
+    patience: int | None = setting(
+        None, low=1, doc="... or when so many looks in a row bring no better accuracy; absent: never."
     )
