@@ -1,6 +1,6 @@
 """Execute the notebooks here and store what they show, figures as pictures: a code host shows them without running anything.
 
-    pip install '.[notebooks]' kaleido && python examples/notebooks/store.py
+    pip install '.[test]' kaleido && python examples/notebooks/store.py
 
 Pictures are drawn by kaleido, which needs Chrome or Chromium. Names of notebooks choose some of them.
 """

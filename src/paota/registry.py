@@ -101,7 +101,7 @@ class Registry:
                     f"{who} must be a frozen dataclass: write @dataclass(frozen=True, kw_only=True) above it"
                 )
         elif not callable(thing):
-            raise UserError(f"{who} must be a function without arguments, not {type(thing).__name__}")
+            raise UserError(f"{who} must be a function or a class, not {type(thing).__name__}")
         for need in self.needs:
             if not any(callable(getattr(thing, method, None)) for method in need.split("|")):
                 raise UserError(f"{who} has no method {need.replace('|', ' or ')} (docs/extend.md shows what it needs)")
@@ -248,7 +248,7 @@ SCHEDULES = Registry(
 SERVER_OPTIMISERS = Registry(
     "server_optimiser",
     needs=("init", "step"),
-    also={"fedavg": "none", "fedavgm": "momentum", "fedadam": "adam", "fedyogi": "yogi", "sgd": "none"},
+    also={"fedavg": "none", "fedavgm": "momentum", "fedadam": "adam", "fedyogi": "yogi"},
     none="paota.server.optimisers:NoOptimiser",
     sgd="paota.server.optimisers:ServerSgd",
     momentum="paota.server.optimisers:FedAvgM",
@@ -257,6 +257,8 @@ SERVER_OPTIMISERS = Registry(
 )
 CALLBACKS = Registry(
     "callback",
+    settings=False,
+    also={"weights-and-biases": "wandb", "tb": "tensorboard"},
     csv="paota.callbacks.stream:CsvStream",
     tensorboard="paota.callbacks.tracking:TensorBoard",
     mlflow="paota.callbacks.tracking:MLflow",

@@ -78,5 +78,6 @@ def test_the_readme_table_says_the_rounds_it_was_given(readme, folder, capsys, m
 
 
 def test_the_picture_is_drawn_where_it_was_asked_for(readme, folder, tmp_path):
+    pytest.importorskip("matplotlib")
     assert readme.main([str(folder), "--picture", str(tmp_path / "x.png")]) == 0
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")

@@ -79,7 +79,7 @@ class NoScheme(paota.Algorithm):
         ("model", Plain(), "must be a class, not Plain"),
         ("channel", NoInit, "has no method draw or draw_at"),
         ("algorithm", NoScheme, "the algorithm 'mine' has no scheme"),
-        ("dataset", [1, 2], "must be a function without arguments, not list"),
+        ("dataset", [1, 2], "must be a function or a class, not list"),
     ],
 )
 def test_what_is_missing_is_said_when_it_is_registered(kind, thing, says):

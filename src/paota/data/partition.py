@@ -87,10 +87,12 @@ class RareClass:
     `two-speeds` the holders are the slow devices: then nobody may be left behind.
     """
 
-    sizes: tuple[int, ...] = setting((300, 600, 900, 1200, 1500), low=1)
-    classes_per_device: int = setting(3, low=1)
-    rare_class: int = setting(9, low=0)  # counted from 0, in the order of the labels
-    holders: float = setting(0.3, above=0, high=1)
+    sizes: tuple[int, ...] = setting(
+        (300, 600, 900, 1200, 1500), low=1, doc="Each device draws its number of samples from these."
+    )
+    classes_per_device: int = setting(3, low=1, doc="Different classes that a device holds.")
+    rare_class: int = setting(9, low=0, doc="Counted from 0, in the order of the labels.")
+    holders: float = setting(0.3, above=0, high=1, doc="Share of the devices that hold it.")
 
     def __post_init__(self) -> None:
         if not self.sizes:

@@ -111,7 +111,7 @@ def _stretches(points: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
 
 def _layout(view: View, title: str, height_px: int) -> Layout:
     chrome = palette.CHROME["light"]
-    own = {key: _coloured(key, value) for key, value in view.layout.items()}
+    own = {key: _coloured(key, value) for key, value in view.layout.items() if key != "legend"}
     axis = {
         "gridcolor": chrome["grid"],
         "linecolor": chrome["rule"],

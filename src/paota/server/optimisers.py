@@ -46,7 +46,7 @@ class NoOptimiser:
 class ServerSgd:
     """w^(r+1) = w^r + learning_rate Delta: the rule's own movement, stretched or shortened."""
 
-    learning_rate: float = setting(1.0, above=0)
+    learning_rate: float = setting(1.0, above=0, doc="Of the server.", also=("server_lr",))
 
     def init(self, model: Vector) -> tuple[()]:
         return ()

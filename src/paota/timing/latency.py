@@ -106,11 +106,11 @@ class PerDevice:
 class TwoSpeeds:
     """The first devices (`slow_share` of them all) take U(slow_low, slow_high), the others U(low, high), redrawn each time."""
 
-    slow_share: float = setting(0.3, low=0, high=1)
-    slow_low_s: float = setting(12.0, above=0)
-    slow_high_s: float = setting(15.0, above=0)
-    low_s: float = setting(5.0, above=0)
-    high_s: float = setting(9.0, above=0)
+    slow_share: float = setting(0.3, low=0, high=1, doc="Share of the devices that are slow.")
+    slow_low_s: float = setting(12.0, above=0, doc="Shortest training of a slow device.")
+    slow_high_s: float = setting(15.0, above=0, doc="Longest training of a slow device.")
+    low_s: float = setting(5.0, above=0, doc="Shortest training of the others.")
+    high_s: float = setting(9.0, above=0, doc="Longest training of the others.")
 
     def draw(
         self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
