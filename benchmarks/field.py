@@ -1,181 +1,313 @@
-"""All algorithms on one setting, as one table: what 80 % costs in rounds, seconds, joules and airtime.
+"""All algorithms on one setting, each tuned with the same budget on other seeds than those shown: one table, one command.
 
-    python benchmarks/field.py [paper|realistic] [--seeds 5] [--rounds 100] [--out docs/algorithms.md] [--keep FOLDER]
+    python benchmarks/field.py SETTING [--store runs/field] [--out docs/field.md] [--only NAME ...] [--seconds S] [--missing]
 
-Writes the table between the setting's markers in the given file (or prints it, without --out); `--from FOLDER` makes
-the table of a run that was kept. All algorithms make as many device updates as PAOTA makes in `rounds` rounds, on the
-same devices, data, latencies and channels. Those that upload digitally use OFDMA, so that their airtime is measured.
+SETTING: paper, street, fixed-speeds or slow-unique. Seeds 0 to 4 choose among the variants of every rival; seeds 5 to 19
+are shown, for the default and for the choice. Every variant with a block of five seeds is a file in the store, written
+when it is done: the command goes on where it was stopped, `--seconds` stops it by itself, and the table is made once
+nothing is missing. `--missing` only says how much that is.
+
+Everybody runs for the same simulated time, on the same devices, data, latencies and channels, and is judged on the same
+grid of time. A seed that never gets to the target counts as the whole duration, and the table says how many they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 import paota
-from paota.experiment import Experiment
 from paota.registry import DIGITAL_UPLINKS
 from paota.runs.files import write_text
-from paota.runs.measures import final_accuracy, reach
-from paota.runs.results import Result, Trajectory
+from paota.runs.measures import accuracy_at, reach
+from paota.runs.results import Trajectory
 
 TARGET = 0.8
-UPDATE = {"payload": "update"}
-HALF = {"label": "fedbuff (eta_g = 0.5)", "server_learning_rate": 0.5}
+DURATION_S = 600.0
+GRID_S = 4.0
+LOOKS_S = (300.0, 600.0)
+SEEDS_A_BLOCK = 5
+TUNING, SHOWN = (0,), (1, 2, 3)  # blocks of seeds
+REFERENCE = "paota-plus"
 
-PAPER = {
-    "air": {"digital": "ofdma"},
-    "algorithms": [
-        {"name": "paota"},
-        {"name": "paota", "label": "paota (update)", **UPDATE},
-        {"name": "local-sgd", "label": "local-sgd (ideal)", "air": {"digital": "ideal"}},
-        {"name": "local-sgd"},
-        {"name": "fedasync"},
-        {"name": "fedbuff"},
-        {"name": "fedbuff", **HALF},
-        {"name": "tt-fed"},
-        {"name": "cotaf"},
-        {"name": "baa"},
-        {"name": "full-power"},
-        {"name": "threshold"},
-        {"name": "air-fedga"},
-        {"name": "air-fedga", "label": "air-fedga (mixing = 1)", "mixing": 1.0},
-    ],
-}
-
-# Handsets of 23 dBm in a street: 0.2 W is the mean power of a digital sender, and of an analog one too, whose limit is
-# on the sum over its 8070 symbols.
-ANALOG = {"power": {"max_power_w": 0.2 * 8070}}
-REALISTIC = {
+# Handsets of 23 dBm: 0.2 W is the mean power of a digital sender, and of an analog one too, whose limit is on the sum over
+# its 8070 symbols.
+HANDSET_W, SYMBOLS = 0.2, 8070
+PLAIN = {"air": {"digital": "ofdma"}, "power": {"cap": "physical"}}
+STREET = {
     "air": {
-        "path_loss": "umi",
-        "n0_dbm_per_hz": -167.0,
-        "csi_error": 0.01,
-        "phase_error_rad": 0.05,
-        "digital": "ofdma",
+        "path_loss": "umi", "n0_dbm_per_hz": -167.0, "csi_error": 0.01, "phase_error_rad": 0.05, "digital": "ofdma"
     },
-    "power": {"cap": "physical", "max_power_w": 0.2},
-    "algorithms": [
-        {"name": "paota", **ANALOG},
-        {"name": "paota", "label": "paota (update)", **UPDATE, **ANALOG},
-        {"name": "local-sgd"},
-        {"name": "fedasync"},
-        {"name": "fedbuff", **HALF},
-        {"name": "tt-fed"},
-        {"name": "cotaf", "label": "cotaf (fading)", "fading": True, **ANALOG},
-        {"name": "baa", "label": "baa (update)", **UPDATE, **ANALOG},
-        {"name": "full-power", "label": "full-power (update)", **UPDATE, **ANALOG},
-        {"name": "threshold", **ANALOG},
-        {"name": "air-fedga", **ANALOG},
-    ],
+    "power": {"cap": "physical", "max_power_w": HANDSET_W},
+}  # fmt: skip
+SLOW = {
+    "data": {"partition": "rare-class", "rare_class": 9, "holders": 0.3},
+    "timing": {"latency": "two-speeds", "slow_share": 0.3},
 }
-SETTINGS: dict[str, dict[str, Any]] = {"paper": PAPER, "realistic": REALISTIC}
-
-HEADER = (
-    "| algorithm | uplink | events to 80 % | device updates to 80 % | simulated s to 80 % | radiated J to 80 % "
-    "| airtime ms to 80 % | final accuracy |"
-)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("setting", nargs="?", default="paper", choices=SETTINGS)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--out", type=Path, help="the Markdown file whose table is replaced")
-    parser.add_argument("--keep", type=Path, help="also keep the run folder with its report")
-    parser.add_argument("--from", type=Path, dest="kept", help="a folder that --keep has made: do not run again")
-    args = parser.parse_args()
-    asked = experiment(args.setting, args.rounds)
-    result = paota.load(args.kept) if args.kept else paota.run(asked, seeds=args.seeds)
-    if args.keep:
-        result.save(args.keep)
-    table = "\n".join([HEADER, "|---|---|--:|--:|--:|--:|--:|--:|", *(row(result, label) for label in result.labels)])
-    if args.out is None:
-        print(table)
-    else:
-        write_text(args.out, replaced(args.out.read_text(encoding="utf-8"), table, args.setting))
-    return 0
+SETTINGS: dict[str, dict[str, Any]] = {
+    "paper": PLAIN,
+    "street": STREET,
+    "fixed-speeds": {**PLAIN, "timing": {"latency": "per-device"}},
+    "slow-unique": {**PLAIN, **SLOW},
+}
 
 
-def experiment(setting: str, rounds: int) -> Experiment:
-    return Experiment.from_dict(
-        {
-            "name": f"field-{setting}",
-            "rounds": rounds,
-            "targets": [0.5, 0.6, 0.7, TARGET],
-            "evaluation": {"train_loss": "batches"},
-            **SETTINGS[setting],
+@dataclass(frozen=True)
+class Rival:
+    """One row of the table: what it is by default, and its variants, the default among them."""
+
+    label: str
+    default: dict[str, Any]
+    others: tuple[dict[str, Any], ...] = ()  # what each changes
+
+    def variants(self) -> list[dict[str, Any]]:
+        """All of them as entries of an experiment file, the default first; sections are merged."""
+        return [self.default, *(_merged(self.default, other) for other in self.others)]
+
+
+def _merged(entry: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    merged = {**entry, **other}
+    for name in entry.keys() & other.keys():
+        if isinstance(entry[name], dict):
+            merged[name] = {**entry[name], **other[name]}
+    return merged
+
+
+def _step(learning_rate: float) -> dict[str, Any]:
+    return {"server": {"optimiser": "sgd", "learning_rate": learning_rate}}
+
+
+# Four variants for everybody but PAOTA+, which has one.
+FIRST_30 = {"participants": 30, "selected": 100}
+SYNCHRONOUS = (_step(1.5), {**FIRST_30}, {**FIRST_30, **_step(1.5)})
+PERIODS = tuple({"timing": {"period_s": period}} for period in (6.0, 4.0, 2.0))
+RIVALS = (
+    Rival("paota-plus", {"name": "paota-plus"}),
+    Rival("paota", {"name": "paota"}, PERIODS),
+    Rival("paota (update)", {"name": "paota", "payload": "update"}, PERIODS),
+    Rival("local-sgd", {"name": "local-sgd"}, SYNCHRONOUS),
+    Rival("cotaf", {"name": "cotaf", "fading": True}, SYNCHRONOUS),
+    Rival("threshold", {"name": "threshold"}, SYNCHRONOUS),
+    Rival("baa", {"name": "baa", "payload": "update"}, SYNCHRONOUS),
+    Rival("full-power", {"name": "full-power", "payload": "update"}, SYNCHRONOUS),
+    Rival("fedbuff", {"name": "fedbuff"}, tuple({"server_learning_rate": rate} for rate in (0.7, 0.5, 0.3))),
+    Rival("fedasync", {"name": "fedasync"}, tuple({"mixing": mixing} for mixing in (0.9, 0.3, 0.1))),
+    Rival("tt-fed", {"name": "tt-fed"}, PERIODS),
+    Rival("air-fedga", {"name": "air-fedga"}, ({"mixing": 1.0}, {"groups": 10}, {"groups": 3, "mixing": 1.0})),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One variant of one rival with one block of seeds: what is computed, and kept, at a time."""
+
+    setting: str
+    rival: Rival
+    variant: int
+    block: int
+
+    def experiment(self) -> dict[str, Any]:
+        """The table of settings that it runs."""
+        entry = {**self.rival.variants()[self.variant], "label": self.rival.label}
+        over_the_air = paota.Experiment.from_dict({"algorithms": [entry]}).contestants[0].algorithm.over_the_air
+        if self.setting == "street" and over_the_air:
+            entry["power"] = {**entry.get("power", {}), "max_power_w": HANDSET_W * SYMBOLS}
+        return {
+            "name": f"field-{self.setting}",
+            "duration_s": DURATION_S,
+            "seed": SEEDS_A_BLOCK * self.block,
+            "evaluation": {"every_s": GRID_S, "train_loss": "batches"},
+            **SETTINGS[self.setting],
+            "algorithms": [entry],
         }
-    )
+
+    def path(self, store: Path) -> Path:
+        """Where its outcome is kept."""
+        rival = "".join(c if c.isalnum() else "-" for c in self.rival.label).strip("-")
+        return store / self.setting / f"{rival}-{self.variant}-{self.block}.json"
+
+    def outcome(self, store: Path) -> list[dict[str, Any]] | None:
+        """One table of measures a seed; None while it has not been computed, or was with other settings."""
+        path = self.path(store)
+        if not path.is_file():
+            return None
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return kept["seeds"] if kept["experiment"] == self.experiment() else None
+
+    def compute(self, store: Path) -> None:
+        result = paota.run(self.experiment(), seeds=SEEDS_A_BLOCK)
+        self.path(store).parent.mkdir(parents=True, exist_ok=True)
+        seeds = [measures(run) for run in result.trajectories]
+        write_text(self.path(store), json.dumps({"experiment": self.experiment(), "seeds": seeds}, indent=1))
 
 
-def row(result: Result, label: str) -> str:
-    runs = result.of(label)
-    reached = [spent_to_target(run) for run in runs]
-    cells = [
-        spread([seed[key] for seed in reached]) for key in ("round", "updates", "time_s", "energy_j", "airtime_ms")
-    ]
-    final = np.array([final_accuracy(run) for run in runs])
-    accuracy = f"{100 * final.mean():.1f} ± {100 * final.std(ddof=1) if len(final) > 1 else 0:.1f} %"
-    lost = sum(run.diverged_round is not None for run in runs)
-    accuracy = f"diverged ({lost} of {len(runs)} seeds)" if lost else accuracy
-    return f"| {' | '.join([label, uplink(result, label), *cells, accuracy])} |"
-
-
-def uplink(result: Result, label: str) -> str:
-    contestant = next(c for c in result.experiment.contestants if c.label == label)
-    if contestant.algorithm.over_the_air:
-        return "over the air"
-    return DIGITAL_UPLINKS.name_of(type(contestant.air.digital))
-
-
-def spent_to_target(run: Trajectory) -> dict[str, float]:
-    """What had been spent when the target was reached; infinite if it never was."""
+def measures(run: Trajectory) -> dict[str, Any]:
+    """What is kept of one seed; null stands for never."""
     metrics = run.metrics
     totals = {
-        "round": metrics["round"],
         "time_s": metrics["time_s"],
         "updates": np.cumsum(metrics["ready"]),
         "energy_j": np.cumsum(metrics["energy_j"]),
         "airtime_ms": 1e3 * np.cumsum(metrics["airtime_s"]),
     }
-    return {name: reach(run, TARGET, total) for name, total in totals.items()}
+    reached = {name: reach(run, TARGET, total) for name, total in totals.items()}
+    spent = {name: value if math.isfinite(value) else None for name, value in reached.items()}
+    return {**spent, "accuracy": [accuracy_at(run, look_s) for look_s in LOOKS_S]}
 
 
-def spread(values: list[float]) -> str:
-    """Mean and standard deviation over the seeds that reached the target."""
-    array = np.array([value for value in values if not math.isinf(value)])
-    if not len(array):
-        return "never"
-    if np.isnan(array).all():
-        return "–"
-    some = "" if len(array) == len(values) else f" ({len(array)} of {len(values)} seeds)"
-    return f"{figures(array.mean(), array.std(ddof=1) if len(array) > 1 else 0.0)}{some}"
+def seconds(seeds: Sequence[dict[str, Any]]) -> np.ndarray:
+    """Seconds to the target [seeds]; whoever never got there counts as the whole duration."""
+    return np.array([DURATION_S if seed["time_s"] is None else seed["time_s"] for seed in seeds])
 
 
-def figures(mean: float, deviation: float) -> str:
-    """Two digits of the deviation, and the mean to the same place."""
-    power = math.floor(math.log10(mean)) if 0 < mean < 1e-3 else 0
-    mean, deviation = mean / 10.0**power, deviation / 10.0**power
-    leading = math.floor(math.log10(deviation)) if deviation > 0 else math.floor(math.log10(max(mean, 1e-9))) - 1
-    places = max(0, 1 - leading)
-    text = f"{mean:.{places}f} ± {deviation:.{places}f}"
-    return text if power == 0 else f"({text})e{power}"
+def best_variant(tuning: Sequence[Sequence[dict[str, Any]]]) -> int:
+    """The variant with the least mean time to the target on the tuning seeds; the first of equals."""
+    return int(np.argmin([seconds(seeds).mean() for seeds in tuning]))
+
+
+def interval(values: np.ndarray) -> float:
+    """Half the width of the 95 % interval of the mean (Student)."""
+    n = len(values)
+    return float(stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.inf
+
+
+HEADER = (
+    "| algorithm | uplink | s to 80 % | got there | minus paota-plus (s) | accuracy at 300 s | at 600 s | airtime to 80 % (ms) "
+    "| updates to 80 % |"
+)
+
+
+def row(label: str, uplink: str, seeds: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]) -> str:
+    """One line of the table: means over the seeds with 95 % intervals; differences are paired by seed."""
+    times = seconds(seeds)
+    got = sum(seed["time_s"] is not None for seed in seeds)
+    never = "" if got == len(seeds) else "≥ "
+    difference = times - seconds(reference)
+    accuracy = 100 * np.array([seed["accuracy"] for seed in seeds])
+    cells = [
+        label,
+        uplink,
+        f"{never}{times.mean():.0f} ± {interval(times):.0f}",
+        f"{got} of {len(seeds)}",
+        "" if seeds is reference else f"{difference.mean():+.0f} ± {interval(difference):.0f}",
+        *(f"{accuracy[:, i].mean():.1f} ± {interval(accuracy[:, i]):.1f}" for i in range(len(LOOKS_S))),
+        _over_those_who_got_there(seeds, "airtime_ms"),
+        _over_those_who_got_there(seeds, "updates"),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _over_those_who_got_there(seeds: Sequence[dict[str, Any]], name: str) -> str:
+    known = [seed[name] for seed in seeds if seed[name] is not None]
+    return f"{np.mean(known):,.0f}" if known else "–"
+
+
+def uplink(cell: Cell) -> str:
+    """How the rival's devices send, in words."""
+    contestant = paota.Experiment.from_dict(cell.experiment()).contestants[0]
+    return "air" if contestant.algorithm.over_the_air else DIGITAL_UPLINKS.name_of(type(contestant.air.digital))
+
+
+def changes(rival: Rival, variant: int) -> str:
+    """What a variant changes, in words: `participants = 30, learning_rate = 1.5`."""
+    if variant == 0:
+        return "default"
+    flat: dict[str, Any] = {}
+    for key, value in rival.others[variant - 1].items():
+        flat.update({k: v for k, v in value.items() if k != "optimiser"} if isinstance(value, dict) else {key: value})
+    return ", ".join(f"{key} = {value}" for key, value in flat.items())
+
+
+def needed(setting: str, rivals: Sequence[Rival], store: Path) -> Iterator[Cell]:
+    """Every cell that the table needs, in order; the shown ones of a rival once its choice is known."""
+    for rival in rivals:
+        cells = [Cell(setting, rival, v, block) for v in range(len(rival.variants())) for block in TUNING]
+        yield from cells
+        tuned = [cell.outcome(store) for cell in cells]
+        best = best_variant([seeds for seeds in tuned if seeds]) if all(tuned) else 0
+        for variant in dict.fromkeys([0, best]):
+            yield from (Cell(setting, rival, variant, block) for block in SHOWN)
+
+
+def table(setting: str, rivals: Sequence[Rival], store: Path) -> str:
+    """The whole table in Markdown, from a store with nothing missing."""
+
+    def shown(rival: Rival, variant: int) -> list[dict[str, Any]]:
+        return [seed for block in SHOWN for seed in Cell(setting, rival, variant, block).outcome(store) or ()]
+
+    reference = shown(next(rival for rival in RIVALS if rival.label == REFERENCE), 0)
+    lines = [HEADER, "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
+    compared = 0
+    for rival in rivals:
+        tuning = [
+            Cell(setting, rival, v, block).outcome(store) or []
+            for v in range(len(rival.variants()))
+            for block in TUNING
+        ]
+        for variant in dict.fromkeys([0, best_variant(tuning)]):
+            label = rival.label if variant == 0 else f"{rival.label}, tuned: {changes(rival, variant)}"
+            seeds = reference if rival.label == REFERENCE else shown(rival, variant)
+            lines.append(row(label, uplink(Cell(setting, rival, variant, 0)), seeds, reference))
+            compared += rival.label != REFERENCE
+    count = len(SHOWN) * SEEDS_A_BLOCK
+    lines += [
+        "",
+        f"{compared} comparisons, {count} seeds that chose nothing; ± is half of a 95 % interval, for each alone.",
+    ]
+    return "\n".join(lines)
 
 
 def replaced(text: str, table: str, setting: str) -> str:
+    """`text` with the table between the setting's markers replaced."""
     first, last = (f"<!-- field table, {setting}: {edge} -->" for edge in ("begin", "end"))
     before, begin, rest = text.partition(first)
     _, end, after = rest.partition(last)
     if not begin or not end:
         raise SystemExit(f"the file needs the markers {first} and {last}")
     return f"{before}{first}\n{table}\n{last}{after}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("setting", choices=SETTINGS)
+    parser.add_argument("--store", type=Path, default=Path("runs/field"), help="where outcomes are kept")
+    parser.add_argument("--out", type=Path, help="the Markdown file whose table is replaced; else it is printed")
+    parser.add_argument("--only", nargs="+", choices=[rival.label for rival in RIVALS], help="these rivals")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin nothing new after so many seconds")
+    parser.add_argument("--missing", action="store_true", help="only say what is still to be computed")
+    args = parser.parse_args()
+    rivals = [r for r in RIVALS if not args.only or r.label in args.only or r.label == REFERENCE]
+    begin = time.monotonic()
+    missing = 0
+    for cell in needed(args.setting, rivals, args.store):
+        if cell.outcome(args.store) is not None:
+            continue
+        if args.missing or time.monotonic() - begin > args.seconds:
+            missing += 1
+            continue
+        print(
+            f"{cell.setting}: {cell.rival.label}, {changes(cell.rival, cell.variant)}, block {cell.block}", flush=True
+        )
+        cell.compute(args.store)
+    if missing:
+        print(f"{missing} pieces are still missing")
+        return 1
+    made = table(args.setting, rivals, args.store)
+    if args.out is None:
+        print(made)
+    else:
+        write_text(args.out, replaced(args.out.read_text(encoding="utf-8"), made, args.setting))
+    return 0
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def parts(repeats: int) -> dict[str, tuple[float, float]]:
     rows, _ = engine.rows_of(timeline, number, sizes, np.ones(len(timeline), bool))
     row = jax.tree.map(lambda column: jnp.asarray(column[0]), rows)
     model = task.initial_model(0)
-    ring, slot = engine.State.initial(rule, model, sizes.versions).ring, row.version % sizes.versions
+    ring, slot = engine.State.initial(rule, model, sizes.versions, 1).ring, row.version % sizes.versions
     size = fleet.shard_sizes[row.device]
 
     @jax.jit
@@ -112,7 +112,7 @@ def parts(repeats: int) -> dict[str, tuple[float, float]]:
         samples, everybody = size.astype(float), jnp.asarray(float(workload.DEVICES))
         prepared = engine.prepare(rule, root, row, trained, ring[0], ring[1], samples)
         event = engine.event_of(row, prepared, ring[0], ring[1], samples, everybody, ())
-        uplink = engine.uplink_of(rule, root, row, prepared.ready)
+        uplink = engine.uplink_of(rule, root, row, prepared.ready, ring.shape[1])
         decision = engine.decide(rule.algorithm, rule.power, event, uplink)
         return engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))
 

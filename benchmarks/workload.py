@@ -49,7 +49,7 @@ def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
     model = task.initial_model(0)
 
     def arguments() -> tuple[Any, ...]:
-        state = engine.State.initial(rule, model, sizes.versions)  # the program takes its state over
+        state = schedule.initial_state(rule, model, sizes=sizes)  # the program takes its state over
         return rule, jax.random.key(0), schedule.fleet(contestant, 0), state, rows, np.int32(count)
 
     step, _ = engine.program(task, sizes, arguments())

@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import expon, gamma, kstest, norm
 
 from paota import settings
-from paota.air.channel import combining_vector, make_uplink
+from paota.air.channel import make_uplink
+from paota.air.combining import COMBINERS, combining_vector
 from paota.air.settings import Air
 from paota.air.uplink import Uplink
 from paota.power.settings import Power
@@ -117,10 +118,42 @@ def uplink_of_one(device, **air):
 def test_combining_vector_by_hand():
     """h_1 = (3, 0), h_2 = (0, 4j), a third one not ready: m = (3, 4j)/5, m^H h_1 = 9/5, m^H h_2 = 16/5."""
     h = jnp.array([[3, 0], [0, 4j], [9, 9]])
-    m = combining_vector(h, jnp.array([True, True, False]))
+    m = combining_vector("sum", h, jnp.array([True, True, False]))
     np.testing.assert_allclose(m, [0.6, 0.8j], rtol=1e-6)
     np.testing.assert_allclose(h[:2] @ jnp.conj(m), [1.8, 3.2], rtol=1e-6)
-    np.testing.assert_array_equal(combining_vector(h, jnp.zeros(3, bool)), 0)
+    for kind in COMBINERS:
+        np.testing.assert_array_equal(combining_vector(kind, h, jnp.zeros(3, bool)), 0)
+
+
+def test_max_min_combiner_by_hand():
+    """The same: 9 a = 16 (1 - a) makes both gains 144/25, at m = (4, 3j)/5."""
+    h, ready = jnp.array([[3, 0], [0, 4j], [9, 9]]), jnp.array([True, True, False])
+    gain = jnp.abs(h @ jnp.conj(combining_vector("max-min", h, ready))) ** 2
+    np.testing.assert_allclose(gain[:2], 144 / 25, rtol=2e-2)
+
+
+def test_mmse_combiner_by_hand():
+    """Orthogonal channels: m ~ (3/(9 + x), 4j/(16 + x)). Without noise it undoes them, as max-min does."""
+    h, ready = jnp.array([[3, 0], [0, 4j], [9, 9]]), jnp.array([True, True, False])
+    for noise in (0.0, 7.0):
+        expected = np.array([3 / (9 + noise), 4j / (16 + noise)])
+        m = combining_vector("mmse", h, ready, noise)
+        np.testing.assert_allclose(m, expected / np.linalg.norm(expected), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("path_loss_db", [0.0, 40.0])
+def test_max_min_lifts_the_weakest_device(path_loss_db):
+    """59 devices, 16 antennas: ten times the least gain of the sum at least, also where gains differ by 40 dB."""
+    rng = np.random.default_rng(3)
+    h = (rng.normal(size=(20, 59, 16)) + 1j * rng.normal(size=(20, 59, 16))) * np.sqrt(0.5)
+    h *= 10 ** (rng.uniform(-path_loss_db, 0, (20, 59, 1)) / 20)
+
+    def least(kind):
+        m = jax.vmap(lambda one: combining_vector(kind, one, jnp.ones(59, bool)))(jnp.asarray(h))
+        np.testing.assert_allclose(jnp.linalg.norm(m, axis=1), 1, rtol=1e-5)
+        return np.median(jnp.min(jnp.abs(jnp.einsum("snA,sA->sn", h, jnp.conj(m))) ** 2, axis=1))
+
+    assert least("max-min") > 10 * least("sum")
 
 
 def link(channel, noise_power_w=0.0, **more):

@@ -13,6 +13,7 @@ from paota.engine import Sizes, rows_of
 from paota.experiment import Experiment
 from paota.settings import as_tree
 from paota.simulate import plan
+from paota.simulate.planning import uploads_of
 from paota.timing.latency import Latencies, PerDevice
 from paota.timing.schemes import synchronous
 from paota.timing.timeline import Horizon, Participants, Timeline
@@ -103,6 +104,18 @@ def test_only_digital_algorithms_upload_and_the_comparison_stays_fair():
     np.testing.assert_array_equal(lines["local-sgd", 0].device, lines["ideal", 0].device)
 
 
+def test_the_band_is_shared_by_those_who_may_upload():
+    """A synchronous round starts `selected` devices, or its participants; every other scheme all twenty."""
+    rules = [
+        {"name": "local-sgd", "participants": 6},
+        {"name": "local-sgd", "label": "over", "participants": 6, "selected": 9},
+        {"name": "fedbuff"},
+    ]
+    data = {"dataset": "synthetic", "devices": 20, "sizes": [60]}
+    made = plan(paota.Experiment.from_dict({"data": data, "air": {"digital": "ofdma"}, "algorithms": rules}))
+    assert [uploads_of(made, contestant, 0).shares for contestant in made.experiment.contestants] == [6, 9, 20]
+
+
 def two_events():
     """Device 0 and 1 in the first event, nobody in the second, device 1 in the third."""
     return Timeline.build(
@@ -140,6 +153,31 @@ def test_digital_cost_by_hand():
     total = event_spending(two_events(), spent, 3, shared=False)
     np.testing.assert_allclose(total["airtime_s"], [0, cost.band_s[:2].sum(), 0, cost.band_s[2]])
     np.testing.assert_allclose(total["energy_j"], [0, cost.energy_j[:2].sum(), 0, cost.energy_j[2]])
+
+
+def test_aborted_work_costs_what_it_had_used_up():
+    """Stopped at 1, 3.9 and 9 s: while computing; in the middle of the upload, or just before its end; never."""
+    sending = uploads(devices=2)
+    cost = sending(np.array([0, 1, 1]), np.array([0, 0, 1]))
+    middle_s = 4.0 - cost.wait_s[1] / 4
+    spent = device_spending(
+        two_events(), np.full(3, np.nan), num_parameters=100, air=air(digital="ofdma"), compute_power_w=2.0,
+        uploads=sending, stopped_s=np.array([1.0, middle_s, 9.0]),
+    )  # fmt: skip
+    np.testing.assert_allclose(spent["compute_j"], 2 * np.array([1, 4 - cost.wait_s[1], 5 - cost.wait_s[2]]))
+    np.testing.assert_allclose(spent["energy_j"], [0, 0.75, 1] * cost.energy_j, rtol=1e-6)
+    np.testing.assert_allclose(spent["band_s"], [0, 0.75, 1] * cost.band_s, rtol=1e-6)
+
+
+def test_a_run_counts_its_aborted_work():
+    """Twelve start, six count. Everybody draws 1 W from the start to the end of the round, or of its training."""
+    table = {**SMALL, "rounds": 2, "algorithms": [{"name": "threshold", "participants": 6, "selected": 12}]}
+    run = paota.run(table).trajectories[0]
+    assert run.metrics["aborted"].tolist() == [0, 6, 6]
+    counted = np.bincount(run.devices["round"], weights=run.devices["compute_j"])
+    length_s = np.diff(run.metrics["time_s"])
+    np.testing.assert_allclose(run.metrics["compute_j"][1:], counted[1:] + 6 * length_s)
+    np.testing.assert_allclose(run.metrics["energy_j"].sum(), run.devices["energy_j"].sum(), rtol=1e-6)
 
 
 def test_ideal_uploads_are_not_accounted():

@@ -7,6 +7,7 @@ import pytest
 
 from paota.algorithms.air_fedga import AirFedGa
 from paota.algorithms.baa import Baa
+from paota.algorithms.cotaf import Cotaf
 from paota.algorithms.fedasync import FedAsync
 from paota.algorithms.fedbuff import FedBuff
 from paota.algorithms.full_power import FullPower
@@ -64,26 +65,15 @@ def test_fedbuff_divides_by_the_buffer_size(play, air):
     np.testing.assert_allclose(outcome.weight, [1 / 4, 1 / 8, 1 / 12, 1 / 16], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "tier_weights"),
-    [
-        ({}, [400 / 500, 100 / 500]),  # lambda ~ D_m (1+m)^-1/2: 400 * 1 and 200 * 1/2
-        ({"tier_weight": "equal"}, [2 / 3, 1 / 3]),  # 1 and 1/2
-        ({"discount": 0.0}, [2 / 3, 1 / 3]),  # 400 and 200
-        ({"tiers": 1}, [2 / 3, 1 / 3]),  # one tier: the mean by samples
-        ({"tiers": 2}, [2 / (2 + 0.5**0.5), 0.5**0.5 / (2 + 0.5**0.5)]),  # the stale one joins tier 1: 400, 200/sqrt(2)
-    ],
-)
-def test_tt_fed(play, air, options, tier_weights):
-    """Tier 0: (300 (2, 0) + 100 (6, 0)) / 400 = (3, 0). Tier 3: (0, 8). The last entry is padding."""
+def test_tt_fed_balances_the_tiers(play, air):
+    """Tier 1: 300 (2, 0) + 100 (6, 0) = 400 (3, 0). Tier 3 counts threefold: 3 * 200 (0, 8). The last entry is padding."""
     models = jnp.array([[2.0, 0.0], [6.0, 0.0], [0.0, 8.0], [99.0, 99.0]])
     outcome = play(
-        TtFed(**options), np.zeros((4, 2)), air([1] * 4), local_models=models,
-        staleness=[0, 0, 3, 0], num_samples=[300.0, 100, 200, 500], ready=[True, True, True, False],
+        TtFed(), np.zeros((4, 2)), air([1] * 4), local_models=models,
+        staleness=[0, 0, 2, 0], num_samples=[300.0, 100, 200, 500], ready=[True, True, True, False],
     )  # fmt: skip
-    np.testing.assert_allclose(outcome.model, [3 * tier_weights[0], 8 * tier_weights[1]], rtol=1e-6)
-    shares = [0.75 * tier_weights[0], 0.25 * tier_weights[0], tier_weights[1], 0.0]
-    np.testing.assert_allclose(outcome.weight, shares, rtol=1e-6)
+    np.testing.assert_allclose(outcome.model, [0.4 * 3, 0.6 * 8], rtol=1e-6)
+    np.testing.assert_allclose(outcome.weight, [0.3, 0.1, 0.6, 0.0], rtol=1e-6)
 
 
 def test_air_fedga(play, air):
@@ -118,6 +108,23 @@ def test_baa_threshold_is_relative_to_the_path_gain(play, air):
     """A device 80 dB down that is not faded sends; one that is faded by 20 dB does not."""
     far = air([1e-4, 1e-5], mean_gain=jnp.array([1e-8, 1e-8]))
     np.testing.assert_allclose(play(Baa(threshold=0.5), [[2.0, 0], [4.0, 0]], far).weight, [1, 0])
+
+
+def test_baa_schedules_the_interior_of_the_cell(play, air):
+    """Losses of 60 and 100 dB against 80 dB: the second stays silent, and the level is what the first can afford."""
+    cell = air([1e-3, 1e-5], mean_gain=jnp.array([1e-6, 1e-10]))
+    rule = Baa(threshold=0.5, payload="update", interior_loss_db=80.0)
+    outcome = play(rule, [[2.0, 0.0], [0.0, 6.0]], cell, PHYSICAL)
+    np.testing.assert_allclose(outcome.weight, [1, 0])
+    np.testing.assert_allclose(outcome.amplitude, [np.sqrt(0.5 * 1e-6 * 15) / 2, 0], rtol=1e-5)
+
+
+def test_cotaf_with_the_expected_norm(play, air):
+    """|dw|^2 = 1, 9, mean 5: p_t = 15/5. The second device is above its 15 W, both together are at 15 W on average."""
+    outcome = play(Cotaf(norm="expected"), [[1.0, 0.0], [0.0, 3.0]], air([1, 1]))
+    np.testing.assert_allclose(outcome.amplitude, np.sqrt(3.0), rtol=1e-6)
+    np.testing.assert_allclose(outcome.transmit_power_w, [3, 27], rtol=1e-6)
+    np.testing.assert_allclose(outcome.model, [1.5, 2.5], rtol=1e-6)
 
 
 def test_baa_with_everybody_silent_changes_nothing(play, air):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paota.errors import UserError
-from paota.timing.latency import Latencies, LogNormal, PerDevice, Trace, Uniform
+from paota.timing.latency import Latencies, LogNormal, PerDevice, Trace, TwoSpeeds, Uniform
 from paota.timing.schemes import asynchronous, buffered, mean_ready, periodic, synchronous
 from paota.timing.timeline import Horizon
 
@@ -153,6 +153,14 @@ def test_per_device_latency_is_for_life():
     everyone = np.arange(50)
     assert (latencies(everyone, np.zeros(50, int)) == latencies(everyone, np.full(50, 9))).all()
     assert len(np.unique(latencies(everyone, np.zeros(50, int)))) == 50
+
+
+def test_two_speeds():
+    draws = Latencies(TwoSpeeds(slow_share=0.25), devices=400, seed=2)(np.arange(400), np.zeros(400, int))
+    assert draws[:100].min() >= 12
+    assert draws[:100].max() <= 15
+    assert draws[100:].min() >= 5
+    assert draws[100:].max() <= 9
 
 
 def test_trace(tmp_path):

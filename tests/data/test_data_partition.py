@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from paota.data.dataset import Dataset
-from paota.data.partition import Dirichlet, Iid, LabelShards, Paper
+from paota.data.partition import Dirichlet, Iid, LabelShards, Paper, RareClass
 from paota.data.sampling import blocks, draw_distinct, ragged_ranges
 from paota.data.shards import Shards, describe
 from paota.errors import UserError
@@ -267,6 +267,23 @@ def test_shards_from_pairs():
 def test_shards_made_by_hand_are_checked(indices, offsets, sentence):
     with pytest.raises(UserError, match=sentence):
         Shards(np.array(indices), np.array(offsets))
+
+
+def test_the_rare_class_is_held_by_the_first_devices_alone():
+    """Ten classes, 3 a device, class 4 rare: devices 0 to 5 of 20 hold it and two others, the rest three others."""
+    labels = np.repeat(np.arange(10), 200)
+    shards = split(RareClass(sizes=(120,), rare_class=4, holders=0.3), labels, 20)
+    for k in range(20):
+        held = np.unique(labels[shards.of(k)])
+        assert len(held) == 3
+        assert (4 in held) == (k < 6)
+    assert (shards.sizes == 120).all()
+    assert len(np.unique(labels[shards.indices])) == 10
+
+
+def test_a_rare_class_that_does_not_exist_is_refused():
+    with pytest.raises(UserError, match="rare_class = 9, but there are 3 classes"):
+        split(RareClass(), np.array([0, 1, 2]), 4)
 
 
 def test_shards_may_share_and_stand_in_any_order():

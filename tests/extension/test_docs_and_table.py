@@ -4,12 +4,14 @@ import dataclasses
 import importlib.util
 import math
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import paota
 from paota.air.settings import Air
 from paota.registry import ALGORITHMS, CHANNELS, DIGITAL_UPLINKS, PATH_LOSSES
 
@@ -22,6 +24,7 @@ AIR_PAGE = (ROOT / "docs" / "air.md").read_text(encoding="utf-8")
 def field():
     spec = importlib.util.spec_from_file_location("field", ROOT / "benchmarks" / "field.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules["field"] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
@@ -44,40 +47,84 @@ def test_every_word_of_the_air_is_documented():
                 assert option.name in AIR_PAGE
 
 
-@pytest.mark.parametrize("setting", ["paper", "realistic"])
-def test_the_tables_in_the_docs_have_all_algorithms(field, setting):
-    made = field.experiment(setting, 100)
+def test_the_field_has_all_algorithms_with_the_same_budget(field):
+    entries = [variant for rival in field.RIVALS for variant in rival.variants()]
+    made = paota.Experiment.from_dict(
+        {"algorithms": [{**entry, "label": str(i)} for i, entry in enumerate(entries)]}  # all of them are valid
+    )
     assert {contestant.algorithm_name for contestant in made.contestants} == set(ALGORITHMS)
-    table = ALGORITHMS_PAGE.split(f"field table, {setting}: begin")[1].split("field table")[0]
-    for contestant in made.contestants:
-        assert f"\n| {contestant.label} |" in table
+    assert {rival.label: len(rival.variants()) for rival in field.RIVALS if rival.label != "paota-plus"} == {
+        rival.label: 4 for rival in field.RIVALS if rival.label != "paota-plus"
+    }
+
+
+def test_the_page_has_a_place_for_every_table(field):
+    page = (ROOT / "docs" / "field.md").read_text(encoding="utf-8")
+    for setting in field.SETTINGS:
+        assert field.replaced(page, "x", setting) != page
+
+
+def test_the_street_has_one_power_for_all(field):
+    """0.2 W a digital sender; an analog one's limit is on the sum of its 8070 symbols, also beside options of its own."""
+    labels = {rival.label: rival for rival in field.RIVALS}
+    asked = {
+        label: paota.Experiment.from_dict(field.Cell("street", labels[label], 0, 0).experiment()).contestants[0]
+        for label in ("fedbuff", "threshold")
+    }
+    assert asked["fedbuff"].power.max_power_w == 0.2
+    assert asked["threshold"].power.max_power_w == 0.2 * 8070
 
 
 def test_costs_are_read_where_the_target_is_first_reached(field):
     """80 % after the third event: 2 + 1 + 3 updates, 7 J; the unjudged event before it counts too."""
     metrics = {
-        "round": np.arange(5), "time_s": np.array([0.0, 8, 16, 24, 32]), "ready": np.array([0, 2, 1, 3, 4]),
+        "round": np.arange(5), "time_s": np.array([0.0, 8, 16, 24, 320]), "ready": np.array([0, 2, 1, 3, 4]),
         "energy_j": np.array([0.0, 1, 2, 4, 8]), "airtime_s": np.array([0, 0.1, 0.1, 0.1, 0.1]),
         "test_accuracy": np.array([0.1, 0.5, math.nan, 0.81, 0.79]),
     }  # fmt: skip
-    reached = field.spent_to_target(SimpleNamespace(metrics=metrics, diverged_round=None))
-    assert (reached["round"], reached["time_s"], reached["updates"], reached["energy_j"]) == (3, 24, 6, 7)
-    assert reached["airtime_ms"] == pytest.approx(300)
+    kept = field.measures(SimpleNamespace(metrics=metrics, diverged_round=None))
+    assert (kept["time_s"], kept["updates"], kept["energy_j"]) == (24, 6, 7)
+    assert kept["airtime_ms"] == pytest.approx(300)
+    assert kept["accuracy"] == [0.81, 0.79]  # at 300 s and at 600 s
+    lost = field.measures(SimpleNamespace(metrics=metrics, diverged_round=4))
+    assert lost["time_s"] is None
 
 
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [
-        ([10.0, 12.0], "11.0 ± 1.4"),
-        ([300.0, 340.0], "320 ± 28"),
-        ([2e-10, 4e-10], "(3.0 ± 1.4)e-10"),
-        ([math.inf, math.inf], "never"),
-        ([math.nan, math.nan], "–"),
-        ([10.0, 12.0, math.inf], "11.0 ± 1.4 (2 of 3 seeds)"),
-    ],
-)
-def test_figures(field, values, text):
-    assert field.spread(values) == text
+def seeds_of(*times, accuracy=0.8):
+    return [
+        {"time_s": t, "updates": 10, "energy_j": 1.0, "airtime_ms": 2.0, "accuracy": [accuracy, accuracy]}
+        for t in times
+    ]
+
+
+def test_a_seed_that_never_gets_there_is_counted(field):
+    """100, 200 and never, which counts as 600: the mean is at least 300, 2 of 3 got there."""
+    line = field.row("x", "air", seeds_of(100, 200, None), seeds_of(100, 100, 100))
+    assert "| ≥ 300 ± 657 | 2 of 3 |" in line  # t(2) = 4.303, deviation 264.6: 4.303 * 264.6 / sqrt(3)
+    assert "| +200 ± 657 |" in line  # paired: 0, 100, 500
+
+
+def test_the_choice_is_made_on_the_tuning_seeds(field):
+    assert field.best_variant([seeds_of(100, None), seeds_of(300, 310), seeds_of(300, 310)]) == 1
+    rival = field.Rival("x", {"name": "cotaf"}, field.SYNCHRONOUS)
+    assert field.changes(rival, 3) == "participants = 30, selected = 100, learning_rate = 1.5"
+
+
+def test_what_is_kept_is_not_computed_again(field, tmp_path, monkeypatch):
+    """One variant with one block, on real but tiny runs; other settings make the file worthless."""
+    monkeypatch.setattr(field, "SETTINGS", {"paper": TINY})
+    monkeypatch.setattr(field, "DURATION_S", 30.0)
+    cell = field.Cell("paper", field.Rival("fedbuff", {"name": "fedbuff"}), 0, 1)
+    assert cell.outcome(tmp_path) is None
+    cell.compute(tmp_path)
+    kept = cell.outcome(tmp_path)
+    assert len(kept) == 5
+    assert all(0 < seed["accuracy"][-1] < 1 for seed in kept)
+    monkeypatch.setattr(field, "DURATION_S", 31.0)
+    assert cell.outcome(tmp_path) is None
+
+
+TINY = {"model": {"name": "softmax"}, "data": {"dataset": "synthetic", "devices": 12, "sizes": [60]}}
 
 
 def test_only_the_table_is_replaced(field):

@@ -35,11 +35,13 @@ NETWORKS = [
 
 
 class Case:
-    def __init__(self, shape, hidden, classes, *, density=0.3, devices=6, steps=3, batch=5, seed=0):
+    def __init__(self, shape, hidden, classes, *, density=0.3, devices=6, steps=3, batch=5, seed=0, floats=False):
         rng = np.random.default_rng(seed)
         shape = shape if isinstance(shape, tuple) else (shape,)
         self.x = (rng.integers(1, 256, (50, *shape)) * (rng.random((50, *shape)) < density)).astype(np.uint8)
         self.x[0] = 0  # a black image: its row holds nothing
+        if floats:
+            self.x = self.x.astype(np.float32) / 100 - 0.5 * (self.x > 0)  # of both signs, and zeros
         self.y = rng.integers(0, classes, 50).astype(np.int32)
         self.weight = rng.random(50).astype(np.float32)
         model = Mlp(hidden=hidden) if hidden else Softmax()
@@ -65,11 +67,16 @@ class Case:
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
-def test_agrees_with_the_generic_path(network):
-    case = Case(*network)
+def test_agrees_with_the_generic_path(network, floats=False):
+    case = Case(*network, floats=floats)
     for ours, theirs in zip(case.train(case.fused), case.train(case.generic), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-5)
+
+
+@pytest.mark.parametrize("network", [NETWORKS[2], NETWORKS[5]], ids=str)
+def test_floats_are_taken_as_they_are(network):
+    test_agrees_with_the_generic_path(network, floats=True)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86 processors")
@@ -185,9 +192,9 @@ def test_large_logits_stay_finite():
 
 
 def test_who_gets_the_kernel(monkeypatch):
-    bytes_, floats = np.zeros((2, 8), np.uint8), np.zeros((2, 8), np.float32)
-    assert choose(Mlp(), bytes_, 3, PLAIN)[1] == "fused kernel"
-    assert "float32" in choose(Mlp(), floats, 3, PLAIN)[1]
+    bytes_, floats, doubles = (np.zeros((2, 8), dtype) for dtype in (np.uint8, np.float32, np.float64))
+    assert choose(Mlp(), bytes_, 3, PLAIN)[1] == choose(Mlp(), floats, 3, PLAIN)[1] == "fused kernel"
+    assert "float64" in choose(Mlp(), doubles, 3, PLAIN)[1]
     assert "too large" in choose(Mlp(hidden=(4096, 4096)), bytes_, 3, PLAIN)[1]
     for beyond in ({"optimiser": "momentum"}, {"schedule": "cosine"}, {"proximal": 0.1}, {"epochs": 1}):
         training = parse(Training, beyond, "training")

@@ -89,6 +89,24 @@ def test_a_seed_that_stopped_early_does_not_cut_the_others_off() -> None:
     assert curve.middle[-1] == pytest.approx((1 + 20 / 21) / 2)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_seeds_that_stopped_at_a_target_cut_the_curve_where_the_first_did(shared: bool) -> None:
+    """The median of those that are left would fall: they are the slow ones."""
+    ends = {0: 20, 1: 21, 2: 23, 3: 2}  # the last one much sooner: it does not cut
+    seed, round = (np.concatenate(parts) for parts in zip(
+        *((np.full(end + 1, s), np.arange(end + 1)) for s, end in ends.items()), strict=True))  # fmt: skip
+    value = round / 20 - 0.2 * (seed == 2)
+    time_s = 8.0 * round if shared else (8.0 + 0.1 * seed) * round
+    table = {"seed": seed, "round": round, "value": value, "time_s": time_s}
+    curve = against_round(table, "value", 100)
+    assert curve is not None
+    assert curve.x[-1] == 20
+    assert (np.diff(curve.middle[3:]) > 0).all()
+    timed = against_time(table, "value", 100)
+    assert timed is not None
+    assert timed.x[-1] == (160 if shared else pytest.approx(160))
+
+
 def test_spending_is_summed_over_the_rounds() -> None:
     table = rows(seed=[0, 0, 0], round=[0, 1, 2], energy_j=[np.nan, 3.0, 4.0], value=[0.1, 0.2, 0.3])
     curve = against_total(table, "energy_j", "value", 100)

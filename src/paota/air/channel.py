@@ -9,7 +9,9 @@ import jax.numpy as jnp
 
 from ..power.settings import Power
 from ..rng import Purpose, draw_key
+from .combining import combining_vector
 from .settings import Air
+from .spending import symbols
 from .uplink import Uplink, noise_power_w
 
 
@@ -22,8 +24,13 @@ def make_uplink(
     time_s: jax.Array,
     device: jax.Array,
     ready: jax.Array,
+    num_parameters: int = 1,
 ) -> Uplink:
-    """The air between the devices [n] and the server in one round, at a simulated time."""
+    """The air between the devices [n] and the server in one round, at a simulated time.
+
+    `num_parameters`: d; the power of a device is shared out over its symbols, which only an MMSE combiner has to know.
+    """
+    noise_w = noise_power_w(air.bandwidth_hz, air.n0_dbm_per_hz)
     gain = mean_gain(air, seed, device)  # [n]
     true = jnp.sqrt(gain)[:, None] * small_scale(air, seed, round, time_s, device)  # h_k [n, antennas]
     believed = true
@@ -32,7 +39,8 @@ def make_uplink(
         believed = true + jnp.sqrt(air.csi_error * gain)[:, None] * error
     channel, actual = believed[:, 0], true[:, 0]
     if air.antennas > 1:
-        combiner = combining_vector(believed, ready)
+        noise_to_signal = noise_w * symbols(num_parameters, air) / power.max_power_w
+        combiner = combining_vector(air.combiner, believed, ready, noise_to_signal)
         channel, actual = believed @ jnp.conj(combiner), true @ jnp.conj(combiner)
     if air.phase_error_rad is not None:
         error_rad = air.phase_error_rad * _per_device(
@@ -48,7 +56,7 @@ def make_uplink(
     return Uplink(
         channel=channel,
         ready=ready,
-        noise_power_w=noise_power_w(air.bandwidth_hz, air.n0_dbm_per_hz),
+        noise_power_w=noise_w,
         max_power_w=jnp.asarray(power.max_power_w),
         noise_key=draw_key(seed, Purpose.NOISE, round),
         actual_channel=None if exact else actual,
@@ -78,17 +86,6 @@ def small_scale(air: Air, seed: jax.Array, round: jax.Array, time_s: jax.Array, 
         return jnp.asarray(jax.vmap(draw)(keys))[:, None]
     antenna_keys = jax.vmap(lambda key: _keys(key, jnp.arange(air.antennas)))(keys)
     return jnp.asarray(jax.vmap(jax.vmap(draw))(antenna_keys))
-
-
-def combining_vector(believed: jax.Array, ready: jax.Array) -> jax.Array:
-    """m = sum_k h_k / |sum_k h_k| over the ready devices, [antennas]: the matched filter of the summed channel.
-
-    The server then sees the scalar channels m^H h_k and the noise m^H n, which is as strong as on one antenna. With
-    one device this is maximum-ratio combining: |m^H h|^2 = |h|^2.
-    """
-    total = jnp.sum(jnp.where(ready[:, None], believed, 0.0), axis=0)
-    length = jnp.sqrt(jnp.sum(jnp.abs(total) ** 2))
-    return total / jnp.where(length > 0, length, 1.0)
 
 
 def _gaussian(key: jax.Array, device: jax.Array, antennas: int) -> jax.Array:

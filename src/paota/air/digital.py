@@ -33,16 +33,22 @@ class Ideal:
 
 @dataclass(frozen=True, kw_only=True)
 class Shares:
-    """The band is cut into `subchannels` equal shares, by default one for each device.
+    """The band is cut into `subchannels` equal shares, by default one for each device that may be uploading.
 
     A device sends min(log2(1 + SNR/gap), `max_bits_per_symbol`) bits a symbol, with the SNR that P_max gives, and no
     more power than that rate needs.
     """
 
-    bits_per_weight: int = setting(32, low=1, high=64)
-    subchannels: int | None = setting(None, low=1)
-    snr_gap_db: float = setting(0.0, low=0, high=60)  # distance of the code in use from Shannon's limit
-    max_bits_per_symbol: float = setting(8.0, above=0, high=64)  # 256-QAM
+    bits_per_weight: int = setting(
+        32,
+        low=1,
+        high=64,
+        doc="Bits that one weight of the model takes.",
+        also=("bits", "quantisation", "quantization"),
+    )
+    subchannels: int | None = setting(None, low=1, doc="Equal shares of the band; absent: one for each device.")
+    snr_gap_db: float = setting(0.0, low=0, high=60, doc="Distance of the code in use from Shannon's limit.")
+    max_bits_per_symbol: float = setting(8.0, above=0, high=64, doc="Largest constellation; 8 is 256-QAM.")
     by_time: ClassVar[bool]
 
 
@@ -91,8 +97,11 @@ class Uploads:
     the analog channel remembers ("jakes"): an upload has no simulated time yet when its length is asked for.
     """
 
-    def __init__(self, air: Air, *, max_power_w: float, num_parameters: int, devices: int, seed: int) -> None:
+    def __init__(
+        self, air: Air, *, max_power_w: float, num_parameters: int, devices: int, seed: int, at_once: int | None = None
+    ) -> None:
         self.air, self.max_power_w, self.devices, self.seed = air, max_power_w, devices, seed
+        self.shares = air.digital.subchannels or at_once or devices
         self.bits = float(num_parameters) * air.digital.bits_per_weight
         self._rows: dict[int, Cost] = {}
         self._draw: Any = None
@@ -109,7 +118,7 @@ class Uploads:
         if training not in self._rows:
             scheme = self.air.digital
             self._rows[training] = upload_cost(
-                scheme, self._gains(training), bits=self.bits, shares=scheme.subchannels or self.devices,
+                scheme, self._gains(training), bits=self.bits, shares=self.shares,
                 air=self.air, max_power_w=self.max_power_w,
             )  # fmt: skip
         return self._rows[training]
@@ -145,16 +154,20 @@ class WithUpload(Latencies):
         return self.computing(device, training) + self.uploads(device, training).wait_s
 
 
-def uploads_for(contestant: Contestant, *, model: Model, dataset: Dataset, devices: int, seed: int) -> Uploads | None:
-    """The uploads that a contestant's devices make; None where it computes over the air or its uplink is ideal."""
-    if contestant.algorithm.over_the_air or isinstance(contestant.air.digital, Ideal):
-        return None
+def uploads_for(
+    contestant: Contestant, *, model: Model, dataset: Dataset, devices: int, seed: int, at_once: int
+) -> Uploads:
+    """The uploads that a contestant's devices make over a digital uplink that is not ideal.
+
+    `at_once`: how many of them may upload at the same time.
+    """
     return Uploads(
         contestant.air,
         max_power_w=contestant.power.max_power_w,
         num_parameters=count_parameters(model, dataset),
         devices=devices,
         seed=seed,
+        at_once=at_once,
     )
 
 

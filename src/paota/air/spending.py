@@ -35,21 +35,27 @@ def device_spending(
     air: Air,
     compute_power_w: float,
     uploads: Uploads | None,
+    stopped_s: Floats | None = None,
 ) -> Columns:
     """One entry for each of the first n participations of a timeline; `transmit_power_w` [n] is |phi_k payload_k|^2.
 
     It is NaN for algorithms that do not use the analog uplink: their cost is that of their `uploads`, and NaN ("not
-    accounted") where these are ideal.
+    accounted") where these are ideal. `stopped_s` [n]: when trainings were aborted, which cost what they had used up
+    until then; None: all came to their end.
     """
     n = len(transmit_power_w)
-    busy_s = timeline.finish_s[:n] - timeline.start_s[:n]
+    start_s = timeline.start_s[:n]
+    needed_s = timeline.finish_s[:n] - start_s
+    busy_s = needed_s if stopped_s is None else np.minimum(needed_s, stopped_s - start_s)
     if uploads is not None:
         cost = uploads(timeline.device[:n], timeline.training[:n])
+        computing_s = needed_s - cost.wait_s
+        sent = 1.0 if stopped_s is None else np.clip((busy_s - computing_s) / cost.wait_s, 0.0, 1.0)
         return {
-            "energy_j": cost.energy_j,
-            "airtime_s": cost.on_air_s,
-            "band_s": cost.band_s,
-            "compute_j": compute_power_w * (busy_s - cost.wait_s),
+            "energy_j": sent * cost.energy_j,
+            "airtime_s": sent * cost.on_air_s,
+            "band_s": sent * cost.band_s,
+            "compute_j": compute_power_w * np.minimum(busy_s, computing_s),
         }
     power = np.asarray(transmit_power_w, dtype=float)
     block_s = symbols(num_parameters, air) / air.bandwidth_hz

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from ..air.uplink import Uplink
 from ..power.settings import Power
 from ..settings import setting
+from ..units import db_to_ratio
 from .base import Amplitudes, Event, SynchronousAlgorithm, average
 
 
@@ -21,14 +22,24 @@ class Baa(SynchronousAlgorithm):
     """phi_k = sqrt(rho0) conj(h_k)/|h_k|^2 where |h_k|^2 >= g_th E|h_k|^2, else silent; the server takes the mean.
 
     sqrt(rho0), the amplitude at which all arrive: with `power.cap = "paper"` the printed number, with "physical" what
-    the budget allows at the threshold to every device, min_k sqrt(g_th E|h_k|^2 P) / |payload_k|.
+    the budget allows at the threshold to every device, min_k sqrt(g_th E|h_k|^2 P) / |payload_k|. Cell-interior
+    scheduling: devices with a path loss above `interior_loss_db` stay silent, so that they do not set that amplitude.
     """
 
-    threshold: float = setting(0.1, above=0)  # g_th; Rayleigh fading silences 1 - e^(-g_th) of the devices
-    payload: str = setting("model", options=("model", "update"))
+    threshold: float = setting(
+        0.1, above=0, doc="g_th: devices with |h_k|^2 below this share of its mean stay silent.", also=("g_th",)
+    )
+    interior_loss_db: float | None = setting(
+        None, doc="Cell-interior scheduling: devices with a larger path loss stay silent; absent: all are scheduled."
+    )
+    payload: str = setting("model", options=("model", "update"), doc="What a device sends.")
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         level = self.threshold * uplink.mean_gain
+        inside = jnp.ones_like(event.ready)
+        if self.interior_loss_db is not None:
+            inside &= uplink.mean_gain >= db_to_ratio(-self.interior_loss_db)
+        event = event._replace(ready=event.ready & inside)
         sends = jnp.abs(uplink.channel) ** 2 >= level
         return average(jnp.where(sends, self._common(event, uplink, power, level), 0.0), event)
 

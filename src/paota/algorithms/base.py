@@ -36,6 +36,8 @@ class Work(NamedTuple):
     num_samples: Float[Array, ""]  # D_k
     model: Float[Array, " d"]  # w^r as broadcast
     previous_model: Float[Array, " d"]  # w^(r-1); w^r itself in round 0
+    memory: Any = ()  # what this device kept when it last took part, as `Algorithm.memory` makes it
+    state: Any = ()  # the server's, broadcast with the model
 
 
 class Event(NamedTuple):
@@ -105,10 +107,27 @@ class Algorithm(abc.ABC):
 
     @abc.abstractmethod
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
-        """p_k of every device; what is said of devices that are not ready means nothing."""
+        """How loud each device arrives; what is said of devices that are not ready means nothing.
+
+        Args:
+            event: the round as the server sees it.
+            uplink: the air.
+            power: the settings of `[power]`.
+
+        Returns:
+            p_k [n] and what the server divides by: `average(p, event)`, `weights(p, event)` or `Amplitudes(p, divisor)`.
+        """
 
     def next_model(self, event: Event, heard: Heard) -> Step:
-        """By default the mean model itself, or w^r plus the mean update.  # Eq. Normalization"""
+        """By default the mean model itself, or w^r plus the mean update.  # Eq. Normalization
+
+        Args:
+            event: the round as the server sees it.
+            heard: the one vector [d] that reached it.
+
+        Returns:
+            w^(r+1) and the new state.
+        """
         update = getattr(self, "payload", "model") == "update"
         return Step(event.model + heard.received if update else heard.received, event.state)
 
@@ -116,26 +135,80 @@ class Algorithm(abc.ABC):
         """State that the server keeps between events beside the model; none by default."""
         return ()
 
+    def memory(self, model: Float[Array, " d"]) -> Any:
+        """What every device keeps for itself before its first event, a pytree; none by default. `model` is w^0."""
+        return ()
+
+    def remember(self, work: Work) -> Any:
+        """What the device keeps from now on, of the form that `memory` gave it; asked only of devices that have sent."""
+        return work.memory
+
+    def gradient_shift(self, memory: Any, state: Any) -> Float[Array, " d"]:
+        """What one device adds to every gradient of its local training, from its memory and the server's state.
+
+        Nothing unless it is overridden. The state is that of the event that the training ends in.
+        """
+        raise NotImplementedError
+
+    @property
+    def shifts_gradients(self) -> bool:
+        """Whether local training differs from plain training, as in SCAFFOLD."""
+        return type(self).gradient_shift is not Algorithm.gradient_shift
+
 
 @dataclass(frozen=True, kw_only=True)
 class SynchronousAlgorithm(Algorithm):
-    """Waits for all of `participants` devices, drawn anew each round; None: PAOTA's mean number of ready ones."""
+    """Rounds with a common start. `participants` devices count, None: PAOTA's mean number of ready ones.
 
-    participants: int | None = setting(None, low=1)
+    `selected` devices, drawn anew each round, start (None: as many as count); the first to finish count and the others
+    abort. `deadline_s` ends a round with whoever has finished.
+    """
+
+    participants: int | None = setting(
+        None,
+        low=1,
+        doc="Devices that count in a round; absent: as many as PAOTA has ready on average.",
+        also=("clients_per_round", "fraction", "C", "sample_size"),
+    )
+    selected: int | None = setting(
+        None, low=1, doc="Devices that begin a round, the first to finish count; absent: as many as count.",
+        also=("over_selection", "oversampling"),
+    )  # fmt: skip
+    deadline_s: float | None = setting(
+        None,
+        above=0,
+        doc="A round ends then at the latest, with whoever has finished.",
+        also=("round_deadline", "timeout_s"),
+    )
 
     @property
     def scheme(self) -> Synchronous:
-        return Synchronous(self.participants)
+        return Synchronous(self.participants, self.selected, self.deadline_s)
+
+
+def keeps_memory(algorithm: Algorithm) -> bool:
+    """Whether its devices keep something from one event to the next."""
+    return bool(jax.tree.leaves(jax.eval_shape(lambda: algorithm.memory(jnp.zeros(1)))))
 
 
 def average(amplitude: Float[Array, " n"], event: Event) -> Amplitudes:
-    """Ready devices arrive with `amplitude`; divided by their sum, the result is a weighted mean."""
+    """A weighted mean: what is heard is divided by the sum of the amplitudes.
+
+    Args:
+        amplitude: with which ready devices arrive, [n]; others are silent.
+        event: the round.
+    """
     p = jnp.where(event.ready, amplitude, 0.0)
     return Amplitudes(p, _or_one(p.sum()))
 
 
 def weights(raw: Float[Array, " n"], event: Event) -> Amplitudes:
-    """Of a digital rule: ready devices count with `raw`, as it is."""
+    """Of a digital rule: devices count with given weights, as they are.
+
+    Args:
+        raw: the weights of ready devices, [n]; others count 0.
+        event: the round.
+    """
     return Amplitudes(jnp.where(event.ready, raw, 0.0), 1.0)
 
 

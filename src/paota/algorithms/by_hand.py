@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from ..air.uplink import Uplink
-from ..engine import Prepared, Row, Served, conclude, decide, encode, event_of, superpose
+from ..engine import Row, Served, conclude, decide, encode, event_of, remembered, superpose
 from ..power.settings import Power
 from .base import Algorithm, Work
 
@@ -29,12 +29,28 @@ def aggregate_by_hand(
     num_devices: float | None = None,
     round: int = 1,
     state: Any = None,
+    memory: Any = None,
 ) -> Served:
-    """All three steps of `algorithm` for devices with the given `updates` [n, d]; what is not given is plain.
+    """All three steps of an algorithm for one round, no engine needed; what is not given is plain.
 
-    `uplink`: the air, by default without noise and fading, 15 W. `model` and `previous_model` [d]: w^r and w^(r-1),
-    zeros and w^r. `local_models` [n, d]: w^r + updates. `staleness`, `num_samples` and `ready`: one for all, or [n].
-    `num_devices`: K, by default n. Returns the next model, weights, amplitudes, powers (`paota.engine.Served`).
+    Args:
+        algorithm: an object of your class.
+        updates: what each device has learned, [n, d].
+        uplink: the air (default: no noise, no fading, 15 W).
+        power: the settings of `[power]` (default: the paper's).
+        model: w^r, [d] (default: zeros).
+        previous_model: w^(r-1), [d] (default: w^r).
+        local_models: of the devices, [n, d] (default: w^r + updates).
+        staleness: in rounds, one for all or [n].
+        num_samples: that devices hold, one for all or [n].
+        ready: who takes part, one for all or [n].
+        num_devices: K (default: n).
+        round: r.
+        state: what the server remembers (default: what the algorithm's `init` gives).
+        memory: of the devices, [n, ...] each (default: as the algorithm's `memory` begins).
+
+    Returns:
+        The next model, weights, amplitudes, powers and new memory (`paota.engine.Served`).
     """
     update = jnp.asarray(updates, float)
     n, d = update.shape
@@ -46,13 +62,16 @@ def aggregate_by_hand(
     )
     if uplink is None:
         uplink = Uplink(jnp.ones(n, complex), sends, jnp.zeros(()), jnp.asarray(15.0), jax.random.key(0))
-    work = Work(local, update, jnp.zeros(n), stale, samples, w, previous)
-    payload, report = encode(algorithm, work)
+    kept = jax.tree.map(lambda one: jnp.broadcast_to(one, (n, *jnp.shape(one))), algorithm.memory(w))
+    if memory is not None:
+        kept = jax.tree.map(lambda _, given: jnp.asarray(given, float), kept, memory)
+    server = algorithm.init(w) if state is None else state
+    work = Work(local, update, jnp.zeros(n), stale, samples, w, previous, kept, server)
+    prepared = encode(algorithm, work, sends)
     r, device = jnp.asarray(round), jnp.arange(n)
     row = Row(r, jnp.zeros(()), jnp.zeros((), bool), sends, device, r - stale, device)
-    prepared = Prepared(payload, jnp.sum(payload**2, axis=1), report, sends, work.loss)
-    server = algorithm.init(w) if state is None else state
     event = event_of(row, prepared, w, previous, samples, jnp.asarray(float(num_devices or n)), server)
     decision = decide(algorithm, power or Power(), event, uplink)
-    everything = payload if algorithm.needs_payloads else None
-    return conclude(algorithm, event, decision, superpose(decision.gains, payload), everything)
+    everything = prepared.payload if algorithm.needs_payloads else None
+    served = conclude(algorithm, event, decision, superpose(decision.gains, prepared.payload), everything)
+    return served._replace(memory=remembered(kept, device, served._replace(memory=prepared.memory)))

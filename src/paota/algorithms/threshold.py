@@ -28,12 +28,18 @@ class Threshold(SynchronousAlgorithm):
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         quality = jnp.where(event.ready, amplitude_cap(uplink, event.energy, power.cap), 0.0)
+        t = aligned_level(quality, event, uplink)
         n = jnp.maximum(event.ready.sum(), 1)
-        energy = jnp.sum(jnp.where(event.ready, event.energy, 0.0))
-        signal_power = energy / (n * event.model.size)  # of a symbol, mean over the devices
-        noise = uplink.noise_power_w / 2 / jnp.where(signal_power > 0, signal_power, 1.0)
-        t = inversion_level(quality, event.ready, noise)
         return Amplitudes(jnp.minimum(t, quality), divisor=n * t)  # weights below 1/n where somebody cannot reach t
+
+
+def aligned_level(quality: jax.Array, event: Event, uplink: Uplink) -> jax.Array:
+    """The level t of least error for the ready devices of an event with these qualities [n] in this air."""
+    n = jnp.maximum(event.ready.sum(), 1)
+    energy = jnp.sum(jnp.where(event.ready, event.energy, 0.0))
+    signal_power = energy / (n * event.model.size)  # of a symbol, mean over the devices
+    noise = uplink.noise_power_w / 2 / jnp.where(signal_power > 0, signal_power, 1.0)
+    return inversion_level(quality, event.ready, noise)
 
 
 def inversion_level(quality: jax.Array, ready: jax.Array, noise: jax.Array) -> jax.Array:

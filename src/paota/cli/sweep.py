@@ -15,7 +15,7 @@ from ..errors import UserError
 from ..experiment import parse_assignment
 from ..runs.files import jsonable
 from ..runs.folder import refuse_used_folder
-from .arguments import add_experiment, read_experiment
+from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, read_callbacks, read_experiment
 from .run import default_folder
 
 if TYPE_CHECKING:
@@ -36,11 +36,12 @@ def add_parser(commands: Any) -> None:
         "accuracy_at:SECONDS, accuracy_after:ROUNDS, final_loss.",
     )
     add_experiment(parser)
+    add_callbacks(parser)
     parser.add_argument(
         "--over", action="append", default=[], metavar="KEY=V1,V2,...",
         help="sweep one setting, e.g. --over timing.period_s=4,6,8; several make a grid",
     )  # fmt: skip
-    parser.add_argument("--seeds", type=int, metavar="N", help="repeat every point with N seeds (default 1)")
+    parser.add_argument("--seeds", type=parse_seeds, metavar="N|A,B,...", help=f"every point: {SEEDS_HELP}")
     parser.add_argument(
         "--best", metavar="METRIC", help="what decides, e.g. seconds_to:0.8 (default: the highest target)"
     )
@@ -69,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
         from ..runs.on_ray import require_ray
 
         require_ray()
+    callbacks = read_callbacks(args)
     spec = _spec(args)
     if args.out:
         refuse_used_folder(args.out)
@@ -79,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     )
     try:
         with _display(spec, quiet=args.json or args.quiet) as watch:
-            failed = sweeps.compute(folder, spec, jobs=args.jobs, ray=args.ray, plugins=args.plugin, watch=watch)
+            failed = sweeps.compute(folder, spec, jobs=args.jobs, ray=args.ray, callbacks=callbacks, watch=watch)
     except KeyboardInterrupt:
         again = f"paota sweep --resume {shlex.quote(str(folder))}"
         print(f"\npaota: interrupted; what is finished is saved; go on with: {again}", file=sys.stderr)
@@ -92,10 +94,11 @@ def _spec(args: argparse.Namespace) -> SweepSpec:
     """What to sweep: from the arguments, or from the folder to go on with (then both must agree, if both are given)."""
     from .. import sweeps
 
-    if args.resume and not (args.experiment or args.preset or args.changes or args.over):
+    given = (args.experiment, args.preset, args.changes, args.over, args.stop_at, args.patience)
+    if args.resume and not any(given):
         begun = sweeps.folders.read(args.resume)
         if args.seeds not in (None, begun.seeds):
-            raise UserError(f"'{args.resume}' holds a sweep with {begun.seeds} seeds, not {args.seeds}")
+            raise UserError(f"'{args.resume}' holds a sweep with --seeds {begun.seeds}, not {args.seeds}")
         return sweeps.prepare(begun.experiment, begun.axes, seeds=begun.seeds, best=args.best or begun.best)
     base = read_experiment(args)
     fixed = [parse_assignment(text)[0] for text in args.changes]

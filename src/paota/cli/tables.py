@@ -78,6 +78,10 @@ def show_summary(result: Result) -> None:
     names = [Text.assemble(label, (" (diverged)" if row["diverged"] else "", "red")) for label, row in rows.items()]
     console = Console(highlight=False, markup=False)
     print_table(console, title, ("", names), columns)
+    for label, row in rows.items():
+        ends = ", ".join(f"{end['round']} (seed {end['seed']})" for end in row["stopped"])
+        if ends:
+            console.print(f"{label} was stopped in round {ends}", soft_wrap=True)
     speeds = "  ".join(f"{label} {row['rounds_per_second']:.0f}" for label, row in rows.items())
     console.print(f"rounds a second of computation: {speeds}", style="dim", soft_wrap=True)
 

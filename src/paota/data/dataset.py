@@ -15,6 +15,7 @@ KEYS = ("x_train", "y_train", "x_test", "y_test")
 OPTIONAL_KEYS = ("device_train",)
 
 MAX_CLASSES = 65_536  # one stray label of 10^9 would ask for an output layer of 10^9 rows
+SMALLEST_IMAGE = 8  # pixels a side, for telling pictures from short tables
 MAX_SAMPLES = 2**31 - 1  # sample indices are int32
 
 
@@ -76,10 +77,18 @@ class Dataset:
         y_test: npt.ArrayLike,
         device_train: npt.ArrayLike | None = None,
     ) -> Dataset:
-        """A dataset from arrays as people keep them: any float type, any integer type for labels, labels [N] or [N, 1].
+        """A dataset from arrays as people keep them: any float type, any integer type for labels.
 
-        The classes are 0..(largest label); at least two, because a softmax over one class learns nothing. `device_train`
-        [N] or [N, 1]: whole numbers or texts, one for each training sample.
+        The classes are 0..(largest label); at least two, because a softmax over one class learns nothing.
+
+        Args:
+            name: in messages and reports.
+            x_train: training samples [N, *input_shape]: uint8 (pixels, scaled by 1/255) or floats (used as they are);
+                images are [height, width] or [height, width, channels].
+            y_train: their labels, [N] or [N, 1].
+            x_test: test samples, of the same type and shape.
+            y_test: their labels.
+            device_train: whole numbers or texts [N] or [N, 1], to whom each training sample belongs by nature.
         """
         labels = {key: _as_labels(name, key, np.asarray(y)) for key, y in (("y_train", y_train), ("y_test", y_test))}
         return cls(
@@ -181,10 +190,20 @@ def _check_inputs(name: str, key: str, x: npt.NDArray[Any]) -> None:
         )
     if x.size == 0:
         raise UserError(f"{name}: {key} is empty (shape {x.shape})")
+    if _looks_channels_first(x.shape[1:]):
+        raise UserError(
+            f"{name}: {key} has samples of shape {x.shape[1:]}, which look like channels first; images are [height, width, "
+            "channels] here: np.moveaxis(x, 1, -1) turns them"
+        )
     if len(x) > MAX_SAMPLES:
         raise UserError(f"{name}: {key} holds {len(x)} samples, and the most allowed is {MAX_SAMPLES}")
     if x.dtype == np.float32 and not np.isfinite(_extremes(x)).all():
         raise UserError(f"{name}: {key} holds NaN or infinite values (or values beyond float32)")
+
+
+def _looks_channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether samples are images [C, H, W] of one or three channels: read as [H, W, C] they would be a narrow strip."""
+    return len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= SMALLEST_IMAGE
 
 
 def _extremes(array: npt.NDArray[Any]) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ With more devices than samples, samples are shared.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,8 +46,18 @@ class Paper:
     that was drawn, the device takes them all.
     """
 
-    sizes: tuple[int, ...] = setting((300, 600, 900, 1200, 1500), low=1)
-    classes_per_device: int = setting(5, low=1)
+    sizes: tuple[int, ...] = setting(
+        (300, 600, 900, 1200, 1500),
+        low=1,
+        doc="Each device draws its number of samples from these.",
+        also=("samples_per_device", "num_samples"),
+    )
+    classes_per_device: int = setting(
+        5,
+        low=1,
+        doc="Different classes that a device holds.",
+        also=("classes", "labels_per_device", "classes_per_client"),
+    )
 
     def __post_init__(self) -> None:
         if not self.sizes:
@@ -54,24 +65,48 @@ class Paper:
 
     def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
         _check_call(self, labels, devices)
-        by_class = np.argsort(labels, kind="stable")
-        _, class_start, class_size = np.unique(labels[by_class], return_index=True, return_counts=True)
-        largest = np.minimum(self.sizes, len(labels))  # also keeps sizes beyond int64 out of the arithmetic
-        asked = largest[rng.integers(len(largest), size=devices)].astype(np.int64)
-        _check_total(int(asked.sum()))
-        per_device = min(self.classes_per_device, len(class_size))
-        indices, taken = [], []
-        for block in blocks(2 * (asked + per_device), BLOCK):
-            here = asked[block]
-            same = np.ones(len(here), np.int64)
-            chosen = draw_distinct(same * len(class_size), same * per_device, rng).reshape(-1, per_device)
-            counts = class_size[chosen]
-            take = np.minimum(here, counts.sum(axis=1))
-            position = draw_distinct(counts.sum(axis=1), take, rng)
-            place = position + _shift_to_class(position, take, counts, class_start[chosen])
-            indices.append(_sort_rows(by_class[place], take, span=len(labels)))
-            taken.append(take)
-        return Shards(np.concatenate(indices), _offsets(np.concatenate(taken)))
+        return _deal_classes(labels, self.sizes, self.classes_per_device, devices, rng, self._classes)
+
+    @staticmethod
+    def _classes(block: slice, classes: int, per_device: int, rng: np.random.Generator) -> Ints:
+        """`per_device` different ones of the `classes` for each device of the block, [devices, per_device]."""
+        same = np.ones(block.stop - block.start, np.int64)
+        return draw_distinct(same * classes, same * per_device, rng).reshape(-1, per_device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RareClass:
+    """As the paper's split, but only the first devices (`holders` of them all) hold the class `rare_class`.
+
+    Each of them holds it beside `classes_per_device` - 1 others; nobody else has a sample of it. With the latency
+    `two-speeds` the holders are the slow devices: then nobody may be left behind.
+    """
+
+    sizes: tuple[int, ...] = setting((300, 600, 900, 1200, 1500), low=1)
+    classes_per_device: int = setting(3, low=1)
+    rare_class: int = setting(9, low=0)  # counted from 0, in the order of the labels
+    holders: float = setting(0.3, above=0, high=1)
+
+    def __post_init__(self) -> None:
+        if not self.sizes:
+            raise UserError("data.sizes must name at least one size")
+
+    def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
+        _check_call(self, labels, devices)
+        classes = len(np.unique(labels))
+        if self.rare_class >= classes or classes < 2:
+            raise UserError(f"data.rare_class = {self.rare_class}, but there are {classes} classes, counted from 0")
+        holders = max(1, round(self.holders * devices))
+
+        def choose(block: slice, classes: int, per_device: int, rng: np.random.Generator) -> Ints:
+            common = min(per_device, classes - 1)
+            chosen = Paper._classes(block, classes - 1, common, rng)
+            chosen += chosen >= self.rare_class  # the numbers of the others
+            holds = np.arange(block.start, block.stop) < holders
+            chosen[holds, -1] = self.rare_class
+            return chosen
+
+        return _deal_classes(labels, self.sizes, self.classes_per_device, devices, rng, choose)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +118,13 @@ class Dirichlet:
     to draw everything again until it fits need not end.
     """
 
-    concentration: float = setting(0.5, above=0)
-    min_samples: int = setting(1, low=1)
+    concentration: float = setting(
+        0.5,
+        above=0,
+        doc="Of the Dirichlet distribution: small is uneven, large is even.",
+        also=("alpha", "dirichlet_alpha", "beta"),
+    )
+    min_samples: int = setting(1, low=1, doc="No device holds fewer.")
 
     def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
         _check_call(self, labels, devices)
@@ -107,7 +147,7 @@ class Dirichlet:
 class LabelShards:
     """The split of the FedAvg paper: sort by label, cut into equal shards, deal each device `shards_per_device`."""
 
-    shards_per_device: int = setting(2, low=1)
+    shards_per_device: int = setting(2, low=1, doc="Shards that each device is dealt.", also=("shards_per_client",))
 
     def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
         _check_call(self, labels, devices)
@@ -155,6 +195,29 @@ class Natural:
         place[chosen] = np.arange(devices)
         sample = np.flatnonzero(place[owner] >= 0)
         return Shards.from_pairs(place[owner[sample]], sample, devices=devices)
+
+
+def _deal_classes(
+    labels: npt.NDArray[Any], sizes: tuple[int, ...], classes_per_device: int, devices: int,
+    rng: np.random.Generator, choose: Callable[[slice, int, int, np.random.Generator], Ints],
+) -> Shards:  # fmt: skip
+    """Every device draws a size, then its samples from the union of the classes that `choose` gives a block of devices."""
+    by_class = np.argsort(labels, kind="stable")
+    _, class_start, class_size = np.unique(labels[by_class], return_index=True, return_counts=True)
+    largest = np.minimum(sizes, len(labels))  # also keeps sizes beyond int64 out of the arithmetic
+    asked = largest[rng.integers(len(largest), size=devices)].astype(np.int64)
+    _check_total(int(asked.sum()))
+    per_device = min(classes_per_device, len(class_size))
+    indices, taken = [], []
+    for block in blocks(2 * (asked + per_device), BLOCK):
+        chosen = choose(block, len(class_size), per_device, rng)
+        counts = class_size[chosen]
+        take = np.minimum(asked[block], counts.sum(axis=1))
+        position = draw_distinct(counts.sum(axis=1), take, rng)
+        place = position + _shift_to_class(position, take, counts, class_start[chosen])
+        indices.append(_sort_rows(by_class[place], take, span=len(labels)))
+        taken.append(take)
+    return Shards(np.concatenate(indices), _offsets(np.concatenate(taken)))
 
 
 def _check_call(partition: Any, labels: npt.NDArray[Any], devices: int) -> None:

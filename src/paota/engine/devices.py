@@ -26,33 +26,42 @@ class Prepared(NamedTuple):
     report: Report  # [n] each
     ready: Bool[Array, " n"]  # whom no guard holds back
     loss: Float[Array, " n"]
+    memory: Any = ()  # of the devices that send, from now on; [n, ...] each
 
 
 def train(
-    task: Task, training: Training, seed: jax.Array, fleet: Fleet, ring: Float[Array, "V d"], row: Row
-) -> Trained:
-    """The local training of every device of the event, from the versions they started with.  # Eq. local_update"""
+    task: Task, training: Training, seed: jax.Array, fleet: Fleet, ring: Float[Array, "V d"], row: Row,
+    shift: Float[Array, "n d"] | None = None,
+) -> Trained:  # fmt: skip
+    """The local training of every device of the event, from the versions they started with.  # Eq. local_update
+
+    `shift` is added to every gradient of a device.
+    """
 
     def local(
         seed: jax.Array, fleet: Fleet, ring: jax.Array, training: Training,
-        version: jax.Array, ready: jax.Array, device: jax.Array, number: jax.Array,
+        version: jax.Array, ready: jax.Array, device: jax.Array, number: jax.Array, shift: jax.Array | None,
     ) -> Trained:  # fmt: skip
         position, steps = draw_batches(training, seed, device, number, fleet.shard_sizes[device], task.most_samples)
         sample = fleet.shard_indices[fleet.shard_offsets[device][:, None, None] + position]
         augmentation = draw_augmentation(training, seed, device, number, *sample.shape[1:])
         rate = jnp.asarray(training.rate(version), ring.dtype)
-        orders = Orders(version % len(ring), ready, sample, steps, rate, augmentation)
+        orders = Orders(version % len(ring), ready, sample, steps, rate, augmentation, shift)
         return task.learner.train(training, orders, ring, fleet.x_train, fleet.y_train)
 
-    columns = (row.version, row.ready, row.device, row.training)
+    columns = (row.version, row.ready, row.device, row.training, shift)
     return sharding.train(task.mesh, local, (seed, fleet, ring, training), columns)
 
 
 def prepare(
     rule: Rule, seed: jax.Array, row: Row, trained: Trained, model: Float[Array, " d"],
     previous_model: Float[Array, " d"], num_samples: Float[Array, " n"],
+    memory: Any = (), state: Any = (),
 ) -> Prepared:  # fmt: skip
-    """Faults and guards, then step one of the algorithm on every device: its report, and what it will send."""
+    """Faults and guards, then step one of the algorithm on every device: its report, and what it will send.
+
+    `memory`: what the devices kept, [n, ...] each; `state`: what the server keeps.
+    """
     checked = Checked(trained.local_model, trained.update, row.ready)
     checked = corrupt_and_guard(rule.faults, rule.guards, seed, row.device, checked)
     work = Work(
@@ -63,15 +72,19 @@ def prepare(
         num_samples=num_samples,
         model=model,
         previous_model=previous_model,
+        memory=memory,
+        state=state,
     )
-    payload, report = encode(rule.algorithm, work)
-    return Prepared(payload, jnp.sum(payload**2, axis=1), report, checked.ready, trained.loss)
+    return encode(rule.algorithm, work, checked.ready)
 
 
-def encode(algorithm: Algorithm, work: Work) -> tuple[Float[Array, "n d"], Report]:
-    """Step one of the algorithm on every device: (payloads, reports [n]). `work` has an axis of devices in front."""
-    axes: Any = Work(0, 0, 0, 0, 0, model=None, previous_model=None)  # type: ignore[arg-type]  # a broadcast is for all
-    made: tuple[jax.Array, Report] = jax.vmap(lambda w: (algorithm.signal(w), algorithm.report(w)), in_axes=(axes,))(
-        work
-    )
-    return made
+def encode(algorithm: Algorithm, work: Work, ready: Bool[Array, " n"]) -> Prepared:
+    """Step one of the algorithm on every device; `work` has an axis of devices in front."""
+
+    def on_device(one: Work) -> tuple[jax.Array, Report, Any]:
+        return algorithm.signal(one), algorithm.report(one), algorithm.remember(one)
+
+    broadcast: Any = None
+    axes = Work(0, 0, 0, 0, 0, broadcast, broadcast, 0, broadcast)  # type: ignore[arg-type]
+    payload, report, memory = jax.vmap(on_device, in_axes=(axes,))(work)
+    return Prepared(payload, jnp.sum(payload**2, axis=1), report, ready, work.loss, memory)

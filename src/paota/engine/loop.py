@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..algorithms.base import Algorithm
 from . import sharding
@@ -67,7 +67,18 @@ def event(
     if order is not None:
         back = np.argsort(order)
         log = log._replace(**{name: getattr(log, name)[back] for name in PER_DEVICE})
-    return State(state.ring.at[(row.round + 1) % sizes.versions].set(served.model), served.state, memory), log
+    ring = state.ring.at[(row.round + 1) % sizes.versions].set(served.model)
+    return State(ring, served.state, memory, remembered(state.devices, row.device, served)), log
+
+
+def remembered(kept: Any, device: Int[Array, " n"], served: Served) -> Any:
+    """The memory [K, ...] of all devices after an event; those that have not sent keep theirs."""
+
+    def write(old: jax.Array, new: jax.Array) -> jax.Array:
+        nowhere = len(old)
+        return old.at[jnp.where(served.weight != 0, device, nowhere)].set(new, mode="drop")
+
+    return jax.tree.map(write, kept, served.memory)
 
 
 def _aggregate(
@@ -81,18 +92,23 @@ def _aggregate(
         return fleet.shard_sizes[row.device].astype(model.dtype)
 
     def devices(row: Row) -> Prepared:
-        trained = train(task, rule.training, seed, fleet, state.ring, row)
-        return prepare(rule, seed, row, trained, model, previous, num_samples(row))
+        memory = jax.tree.map(lambda column: column[row.device], state.devices)
+        shift = None
+        if rule.algorithm.shifts_gradients:
+            shift = jax.vmap(rule.algorithm.gradient_shift, in_axes=(0, None))(memory, state.server)
+        trained = train(task, rule.training, seed, fleet, state.ring, row, shift)
+        return prepare(rule, seed, row, trained, model, previous, num_samples(row), memory, state.server)
 
     blocks = None if sizes.block is None else Blocks(devices, row, sizes.block)
     prepared = devices(row) if blocks is None else blocks.untrained() if asks_nothing(rule) else blocks.first_pass()
     num_devices = jnp.asarray(len(fleet.shard_sizes), model.dtype)
     event = event_of(row, prepared, model, previous, num_samples(row), num_devices, state.server)
-    decision = decide(rule.algorithm, rule.power, event, uplink_of(rule, seed, row, prepared.ready))
+    decision = decide(rule.algorithm, rule.power, event, uplink_of(rule, seed, row, prepared.ready, model.size))
     if blocks is None:
         sums = superpose(decision.gains, prepared.payload)
         everything = prepared.payload if rule.algorithm.needs_payloads else None
-        return conclude(rule.algorithm, event, decision, sums, everything), prepared.loss
+        served = conclude(rule.algorithm, event, decision, sums, everything)
+        return served._replace(memory=prepared.memory), prepared.loss
     sums, loss = blocks.second_pass(decision.gains)
     return conclude(rule.algorithm, event, decision, sums), loss if asks_nothing(rule) else prepared.loss
 
@@ -111,15 +127,16 @@ MAX_PROGRAMS = 64  # kept in this process
 def program(task: Task, sizes: Sizes, arguments: tuple[Any, ...]) -> tuple[Any, float]:
     """`run_events` compiled ahead of time for `arguments` (rule, seed, fleet, state, rows, count), and the seconds it took.
 
-    Kept for every later call of the same structure and shapes, whatever the numbers; then the seconds are 0. The state
-    is handed on: the next call may write where the last one left it.
+    Kept for every later call of the same structure and shapes, whatever the numbers; then the seconds are 0. A program
+    of one event takes its state over and writes the next one there, which spares memory.
     """
     key = program_key(task, sizes, arguments)
     with _lock:
         if key in _compiled:
             return _compiled[key], 0.0
     begin = time.perf_counter()
-    step = jax.jit(functools.partial(run_events, task, sizes), donate_argnums=3, out_shardings=_everywhere(task))
+    donated = 3 if sizes.events == 1 else ()
+    step = jax.jit(functools.partial(run_events, task, sizes), donate_argnums=donated, out_shardings=_everywhere(task))
     made = step.lower(*arguments).compile()
     seconds = time.perf_counter() - begin
     with _lock:

@@ -47,6 +47,7 @@ class Served(NamedTuple):
     transmit_power_w: Float[Array, " n"]  # |phi_k payload_k|^2
     noise_std: Float[Array, ""]  # a weight, after normalisation
     channel_gain: Float[Array, " n"]  # |h_k|^2 that the signals meet
+    memory: Any = ()  # of the devices from now on, [n, ...] each
 
 
 class Judgement(NamedTuple):
@@ -83,9 +84,12 @@ def event_of(
     )
 
 
-def uplink_of(rule: Rule, seed: jax.Array, row: Row, ready: Bool[Array, " n"]) -> Uplink:
-    """The air of one round, with whatever goes wrong in it."""
-    uplink = make_uplink(rule.air, rule.power, seed, round=row.round, time_s=row.time_s, device=row.device, ready=ready)
+def uplink_of(rule: Rule, seed: jax.Array, row: Row, ready: Bool[Array, " n"], num_parameters: int) -> Uplink:
+    """The air of one round, with whatever goes wrong in it; `num_parameters` is d."""
+    uplink = make_uplink(
+        rule.air, rule.power, seed, round=row.round, time_s=row.time_s, device=row.device, ready=ready,
+        num_parameters=num_parameters,
+    )  # fmt: skip
     return disturb(rule.faults, seed, row.round, row.device, uplink)
 
 

@@ -79,10 +79,18 @@ def _replicate(mesh: Mesh, leaf: Any) -> Any:
 def join_cluster(
     coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None
 ) -> int:
-    """Become process `process_id` of the `num_processes` that meet at `coordinator`, "host:port"; returns its number.
+    """Share the work of this process with others. Call it before anything else uses JAX.
 
     What is not given is taken from PAOTA_COORDINATOR, PAOTA_NUM_PROCESSES and PAOTA_PROCESS_ID; without a coordinator
-    nothing happens, and the number is 0. Call it before anything else uses JAX.
+    nothing happens, and the number is 0.
+
+    Args:
+        coordinator: where all processes meet, "host:port".
+        num_processes: how many there are.
+        process_id: which one this is, from 0.
+
+    Returns:
+        The number of this process.
     """
     coordinator = coordinator or os.environ.get("PAOTA_COORDINATOR")
     if not coordinator or jax.distributed.is_initialized():

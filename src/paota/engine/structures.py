@@ -102,7 +102,7 @@ class Sizes:
 
     places: int  # for the devices of an event, padded
     versions: int  # depth of the ring buffer
-    events: int  # an engine call
+    events: int  # an engine call, the most
     block: int | None = None  # devices whose models are held at once; None: all of the event
 
 
@@ -156,11 +156,16 @@ class State(NamedTuple):
     ring: Float[Array, "V d"]  # version v stands at v mod V
     server: Any  # what the algorithm keeps
     optimiser: Any = ()  # what the server's optimiser keeps
+    devices: Any = ()  # what the devices keep, [K, ...] each
 
     @classmethod
-    def initial(cls, rule: Rule, model: Float[Array, " d"], versions: int) -> State:
-        """Before the first event: every version is w^0."""
-        return cls(jnp.tile(model, (versions, 1)), rule.algorithm.init(model), rule.server.optimiser.init(model))
+    def initial(cls, rule: Rule, model: Float[Array, " d"], versions: int, devices: int) -> State:
+        """Before the first event of K `devices`: every version is w^0."""
+        memory = jax.tree.map(
+            lambda one: jnp.broadcast_to(one, (devices, *jnp.shape(one))), rule.algorithm.memory(model)
+        )
+        optimiser = rule.server.optimiser.init(model)
+        return cls(jnp.tile(model, (versions, 1)), rule.algorithm.init(model), optimiser, memory)
 
 
 PER_DEVICE = ("weight", "amplitude", "similarity", "transmit_power_w", "channel_gain")  # columns of a log
@@ -203,9 +208,11 @@ def _round_up(number: int, unit: int) -> int:
     return max(1, -(-number // unit)) * unit
 
 
-def rows_of(timeline: Timeline, first: int, sizes: Sizes, evaluate: np.ndarray) -> tuple[Row, int]:
-    """Events `first`, `first`+1, ... of a timeline, padded to the program's sizes, and how many there are."""
-    count = min(sizes.events, len(timeline) - first)
+def rows_of(
+    timeline: Timeline, first: int, sizes: Sizes, evaluate: np.ndarray, *, most: int | None = None
+) -> tuple[Row, int]:
+    """Events `first`, `first`+1, ... of a timeline, at most `most`, padded to the program's sizes; and how many there are."""
+    count = min(sizes.events if most is None else most, sizes.events, len(timeline) - first)
 
     def zeros(kind: Any, *, places: bool = True) -> Any:
         return np.zeros((sizes.events, sizes.places) if places else sizes.events, kind)

@@ -91,9 +91,7 @@ class Aggregator:
             model=np.asarray(outcome.model),
             state=outcome.state,
             noise_std=float(outcome.noise_std) if n else math.nan,
-            train_loss=float(np.mean([a.loss for a in arrivals]))
-            if n and self.task.train_loss == "batches"
-            else math.nan,
+            train_loss=_mean_loss(arrivals) if n and self.task.train_loss == "batches" else math.nan,
             weight=np.asarray(outcome.weight)[:n],
             amplitude=np.asarray(outcome.amplitude)[:n],
             similarity=np.asarray(outcome.similarity)[:n],
@@ -104,6 +102,11 @@ class Aggregator:
     def _run(self, round: int, time_s: float, model: Any, previous_model: Any, state: Any, inputs: _Inputs) -> Any:
         when = np.int32(round), np.float32(time_s), np.float32(self.num_devices)
         return _aggregate(self.rule, self._key, *when, model, previous_model, state, inputs)
+
+
+def _mean_loss(arrivals: Sequence[Arrival]) -> float:
+    told = [arrival.loss for arrival in arrivals if math.isfinite(arrival.loss)]
+    return float(np.mean(told)) if told else math.nan
 
 
 class _Inputs(NamedTuple):
@@ -139,7 +142,7 @@ def _aggregate(
     prepared = engine.prepare(rule, key, row, trained, model, previous_model, inputs.num_samples)
     kept, memory = state
     event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, kept)
-    uplink = engine.uplink_of(rule, key, row, prepared.ready)
+    uplink = engine.uplink_of(rule, key, row, prepared.ready, model.size)
     decision = engine.decide(rule.algorithm, rule.power, event, uplink)
     served = engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))
     served, memory = engine.optimise(rule.server, model, served, memory)

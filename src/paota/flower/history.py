@@ -119,6 +119,7 @@ class Checkpoint:
     restarts: int = 0
     compute_s: float = 0.0
     finished: bool = False
+    lengths: dict[int, float] = field(default_factory=dict)  # of each device's last update
 
 
 class CheckpointFolder:
@@ -146,6 +147,7 @@ class CheckpointFolder:
             "rounds": len(h), "diverged_round": h.diverged_round, "label": c.label, "in_flight": c.in_flight,
             "lost": c.lost, "restarts": c.restarts, "compute_s": c.compute_s, "finished": c.finished,
             "incidents": [dataclasses.asdict(incident) for incident in c.incidents],
+            "lengths": {str(device): length for device, length in c.lengths.items()},
         }  # fmt: skip
         arrays = {
             "initial": np.array(h.initial), "model": c.model, "previous_model": c.previous_model,
@@ -165,7 +167,9 @@ class CheckpointFolder:
             state = codec.numbered(arrays, "state")
             made = Checkpoint(
                 history=history, model=arrays["model"], previous_model=arrays["previous_model"], state=state,
-                trainings=arrays["trainings"].tolist(), incidents=[Incident(**i) for i in facts.pop("incidents")],
+                trainings=arrays["trainings"].tolist(),
+                lengths={int(device): float(length) for device, length in facts.pop("lengths").items()},
+                incidents=[Incident(**i) for i in facts.pop("incidents")],
                 **facts,
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, IndexError) as error:

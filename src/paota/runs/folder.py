@@ -1,7 +1,8 @@
 """The run folder: what a run leaves behind, readable by people and programs, complete or marked as unfinished.
 
-While a run goes on, the folder holds `experiment.toml`, `unfinished.json` and `checkpoints/`. When it ends, the results are
-written, `run.json` last, and only then are the other two removed: a folder with a `run.json` is whole.
+While a run goes on, the folder holds `experiment.toml`, `unfinished.json` and `checkpoints/`, and for those who watch
+`rounds.csv` and `live.json`. When it ends, the results are written, `run.json` last, and only then are the others removed: a
+folder with a `run.json` is whole.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError
-from ..experiment import Experiment
+from ..experiment import Experiment, read_toml
+from ..rng import Seeds, seed_numbers
 from . import files
 from .checkpoint import differences
 from .files import Columns
-from .results import Result, Trajectory
+from .results import RecordedExperiment, Result, Trajectory
 
 if TYPE_CHECKING:
     from ..simulate import Plan
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 METRIC_TYPES: dict[str, type] = {"label": str, "algorithm": str, "seed": int, "round": int, "ready": int}
 CHECKPOINTS = "checkpoints"
 UNFINISHED = "unfinished.json"
+LIVE = ("rounds.csv", "live.json")  # what a run tells while it goes on
 OWN = "own.npz"  # how well the model does on each device's own data
 
 
@@ -57,7 +60,7 @@ def begin_folder(folder: str | Path, plan: Plan) -> Path:
     path = new_folder(folder)
     try:
         files.write_text(path / "experiment.toml", files.to_toml(plan.experiment.to_dict()))
-        files.write_json(path / UNFINISHED, {"seeds": len(plan.seeds)})
+        files.write_json(path / UNFINISHED, {"seeds": list(plan.seeds)})
     except UserError:  # read-only or full: leave no half-made folder
         for file in path.iterdir():
             file.unlink()
@@ -66,14 +69,14 @@ def begin_folder(folder: str | Path, plan: Plan) -> Path:
     return path
 
 
-def read_unfinished(folder: Path) -> int:
-    """How many seeds the unfinished run in `folder` has."""
+def read_unfinished(folder: Path) -> list[int]:
+    """The seeds of the unfinished run in `folder`."""
     if not (folder / UNFINISHED).is_file():
         raise UserError(f"'{folder}' holds no run to go on with (no {UNFINISHED} in it)")
     found = files.read_json(folder / UNFINISHED)
     seeds = found.get("seeds") if isinstance(found, dict) else None
-    if not isinstance(seeds, int) or seeds < 1:
-        raise UserError(f"'{folder / UNFINISHED}' is damaged: it does not say how many seeds the run has")
+    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
+        raise UserError(f"'{folder / UNFINISHED}' is damaged: it does not say which seeds the run has")
     return seeds
 
 
@@ -86,7 +89,8 @@ def finish_folder(result: Result, path: Path) -> None:
 def remove_leftovers(path: Path) -> None:
     """What was needed only to go on; harmless to repeat, should the first time have been cut short."""
     shutil.rmtree(path / CHECKPOINTS, ignore_errors=True)
-    (path / UNFINISHED).unlink(missing_ok=True)
+    for name in (UNFINISHED, *LIVE):
+        (path / name).unlink(missing_ok=True)
     for part in path.glob(".*.part"):  # of a write that was killed
         part.unlink(missing_ok=True)
 
@@ -112,7 +116,14 @@ def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
 
 
 def load(folder: str | Path) -> Result:
-    """Read a run folder back."""
+    """Read a run folder back.
+
+    A run of your own algorithm, model, ... opens without the code too: its tables, figures and models are there, and its
+    `experiment` is the table as it was written. Import or register your code first to go further.
+
+    Args:
+        folder: what `paota run` or `Result.save` has written.
+    """
     path = Path(folder)
     if not is_finished(path):
         raise UserError(f"'{folder}' is not a finished run folder (no run.json in it)")
@@ -141,20 +152,29 @@ def load(folder: str | Path) -> Result:
             )
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise UserError(f"'{folder}' is not a run folder of this version of paota ({error!r})") from None
-    return Result(experiment=Experiment.from_file(path / "experiment.toml"), trajectories=trajectories, info=info)
+    return Result(experiment=_experiment(path), trajectories=trajectories, info=info)
 
 
-def differences_from(result: Result, experiment: Experiment, seeds: int) -> Iterator[tuple[str, Any, Any]]:
+def _experiment(path: Path) -> Experiment | RecordedExperiment:
+    """What was run. Nothing of the user's own code is executed to read it: what that registers is known, or is data."""
+    table = read_toml(path / "experiment.toml")
+    try:
+        return Experiment.from_dict(table, base=path, run_plugins=False)
+    except UserError as error:
+        return RecordedExperiment(table=table, why=str(error))
+
+
+def differences_from(result: Result, experiment: Experiment, seeds: Seeds) -> Iterator[tuple[str, Any, Any]]:
     """(dotted name, value asked for, value found) wherever a run that was read is not the one that is wanted."""
-    asked = {"seeds": seeds, "experiment": experiment.to_dict()}
-    found = {"seeds": len(result.seeds), "experiment": result.experiment.to_dict()}
+    asked = {"seeds": seed_numbers(seeds, experiment.seed), "experiment": experiment.to_dict()}
+    found = {"seeds": result.seeds, "experiment": result.experiment.to_dict()}
     yield from differences(files.jsonable(asked), files.jsonable(found))
 
 
 def _facts(t: Trajectory) -> dict[str, Any]:
     return {
         "label": t.label, "algorithm": t.algorithm, "seed": t.seed,
-        "diverged_round": t.diverged_round, "compute_s": t.compute_s,
+        "diverged_round": t.diverged_round, "stopped_round": t.stopped_round, "compute_s": t.compute_s,
     }  # fmt: skip
 
 

@@ -14,9 +14,9 @@ from ..errors import UserError
 from ..experiment import Contestant, Experiment
 from ..faults.timing import FaultyLatencies, apply_faults
 from ..registry import SERVER_OPTIMISERS
-from ..rng import Purpose, host_rng
+from ..rng import Purpose, Seeds, host_rng, seed_numbers
 from ..timing.latency import Latencies
-from ..timing.schemes import World
+from ..timing.schemes import Synchronous, World
 from ..timing.timeline import Timeline
 from ..training.augmentation import check_images
 
@@ -48,14 +48,13 @@ class Plan:
                 yield contestant, seed
 
 
-def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
-    """Everything that can be known, and refused, before the first computation."""
+def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
+    """Everything that can be known, and refused, before the first computation; `seeds` as for `paota.run`."""
     from ..air.digital import WithUpload
     from ..models.check import check_model  # JAX, not before it is needed
     from ..models.own import fitted
 
-    if seeds < 1:
-        raise UserError(f"seeds must be at least 1, not {seeds}")
+    numbers = seed_numbers(seeds, experiment.seed)
     for contestant in experiment.contestants:
         _check_server(contestant)
     data = experiment.data
@@ -66,16 +65,13 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
     for contestant in experiment.contestants:
         check_images(contestant.training, dataset)
     shards, timelines, judged_every = {}, {}, {}
-    numbers = tuple(range(experiment.seed, experiment.seed + seeds))
     for seed in numbers:
         rng = host_rng(seed, Purpose.PARTITION)
         shards[seed] = deal(data.partition, dataset, devices=data.devices, rng=rng)
         for contestant in experiment.contestants:
-            latencies = Latencies(contestant.timing.latency, devices=data.devices, seed=seed)
-            if contestant.faults.in_timeline:
-                latencies = FaultyLatencies(latencies, contestant.faults)
-            world = World(latencies, contestant.timing.period_s, experiment.horizon)
-            if (uploads := _uploads(model, data.devices, contestant, dataset, seed)) is not None:
+            world = _without_uploads(experiment, contestant, seed)
+            latencies = world.latencies
+            if (uploads := _uploads(world, model, contestant, dataset)) is not None:
                 world = replace(world, latencies=WithUpload(latencies, uploads), computing=latencies)
             timeline = contestant.algorithm.scheme.timeline(world)
             if not len(timeline):
@@ -88,9 +84,13 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
 
 
 def _check_server(contestant: Contestant) -> None:
-    """A server optimiser accelerates a mean update; the mean of stale models points back to where they started."""
+    """A server optimiser accelerates a mean update; the mean of stale models points back to where they started.
+
+    In a synchronous round nobody is stale: the mean model is w^r plus the mean update.
+    """
     name = SERVER_OPTIMISERS.name_of(type(contestant.server.optimiser))
-    if name != "none" and getattr(contestant.algorithm, "payload", "model") != "update":
+    fresh = isinstance(contestant.algorithm.scheme, Synchronous)
+    if name != "none" and not fresh and getattr(contestant.algorithm, "payload", "model") != "update":
         raise UserError(
             f"server.optimiser = '{name}' needs an algorithm that sends updates, and '{contestant.label}' sends models: "
             "choose payload = 'update', where the algorithm has it, or server.optimiser = 'none'"
@@ -99,10 +99,23 @@ def _check_server(contestant: Contestant) -> None:
 
 def uploads_of(plan: Plan, contestant: Contestant, seed: int) -> Any:
     """What uploads cost one algorithm with one seed; None where it computes over the air, or where they cost nothing."""
-    return _uploads(plan.model, plan.experiment.data.devices, contestant, plan.dataset, seed)
+    return _uploads(_without_uploads(plan.experiment, contestant, seed), plan.model, contestant, plan.dataset)
 
 
-def _uploads(model: Model, devices: int, contestant: Contestant, dataset: Dataset, seed: int) -> Any:
-    from ..air.digital import uploads_for
+def _without_uploads(experiment: Experiment, contestant: Contestant, seed: int) -> World:
+    """What a timeline is made from, as if an upload took no time."""
+    latencies = Latencies(contestant.timing.latency, devices=experiment.data.devices, seed=seed)
+    if contestant.faults.in_timeline:
+        latencies = FaultyLatencies(latencies, contestant.faults)
+    return World(latencies, contestant.timing.period_s, experiment.horizon)
 
-    return uploads_for(contestant, model=model, dataset=dataset, devices=devices, seed=seed)
+
+def _uploads(world: World, model: Model, contestant: Contestant, dataset: Dataset) -> Any:
+    from ..air.digital import Ideal, uploads_for
+
+    if contestant.algorithm.over_the_air or isinstance(contestant.air.digital, Ideal):
+        return None
+    return uploads_for(
+        contestant, model=model, dataset=dataset, devices=world.latencies.devices, seed=world.latencies.seed,
+        at_once=contestant.algorithm.scheme.busy_at_once(world),
+    )  # fmt: skip

@@ -29,7 +29,7 @@ class SweepSpec:
 
     experiment: Experiment
     axes: tuple[Axis, ...]
-    seeds: int
+    seeds: int | tuple[int, ...]  # how many, or which
     best: str  # the metric that decides, as `--best` takes it
 
     @functools.cached_property
@@ -71,7 +71,8 @@ def read(folder: str | Path) -> SweepSpec:
         if found["format"] != FORMAT:
             raise UserError(f"'{file}' was written by another version of paota (format {found['format']})")
         axes = tuple(Axis(key, tuple(found["over"][key])) for key in found["axes"])
-        seeds, best = int(found["seeds"]), str(found["best"])
+        seeds, best = found["seeds"], str(found["best"])
+        seeds = tuple(map(int, seeds)) if isinstance(seeds, list) else int(seeds)
         table = dict(found["experiment"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"'{file}' is damaged: {error!r}") from None
@@ -94,7 +95,7 @@ def inner_path(point: int, points: int) -> str:
     return f"points/{point:0{max(3, len(str(points - 1)))}d}"
 
 
-def finished(path: Path, point: Point, seeds: int) -> Result | None:
+def finished(path: Path, point: Point, seeds: int | tuple[int, ...]) -> Result | None:
     """The result of a point that is done; None if it is not. One that belongs elsewhere is refused."""
     if not run_folder.is_finished(path):
         return None

@@ -29,7 +29,7 @@ class SweepRow:
     diverged: int = 0  # seeds
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Sweep:
     """The result of `paota.sweep`. `table` is tidy, `best()` answers the question, `failed` says what did not run."""
 
@@ -42,6 +42,17 @@ class Sweep:
     failed: Mapping[int, str] = field(default_factory=dict)  # why, by point
     points: int = 0
     folder: Path | None = None
+
+    def __repr__(self) -> str:
+        said = [
+            f"{label}: {place(self.axes, tuple(best.values()))}" for label in self.labels if (best := self.best(label))
+        ]
+        return f"<paota.Sweep '{self.name}', {answer(self)}; best {'; '.join(said) or 'nowhere'}>"
+
+    def _repr_html_(self) -> str:
+        from ..pages.notebook import sweep_html
+
+        return sweep_html(self)
 
     @property
     def labels(self) -> list[str]:

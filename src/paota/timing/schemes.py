@@ -6,9 +6,10 @@ import abc
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..rng import Purpose, host_rng
@@ -43,6 +44,10 @@ class Scheme(abc.ABC):
     def timeline(self, world: World) -> Timeline:
         """All aggregation events until the horizon, with their participants."""
 
+    def busy_at_once(self, world: World) -> int:
+        """How many devices may be training or uploading at the same time: all, unless the scheme starts fewer."""
+        return world.latencies.devices
+
 
 @dataclass(frozen=True)
 class Periodic(Scheme):
@@ -53,17 +58,39 @@ class Periodic(Scheme):
 
 
 @dataclass(frozen=True)
-class Synchronous(Scheme):
-    """`participants` devices drawn anew each round (None: PAOTA's mean number of ready ones); all are waited for."""
-
-    participants: int | None = None
-
-    def size(self, world: World) -> int:
-        """Devices a round."""
-        return min(self.participants or world.match_participants(), world.latencies.devices)
+class Tiered(Scheme):
+    """Every `timing.period_s` seconds; tier m, the devices whose first training took m periods, in every m-th (TT-Fed)."""
 
     def timeline(self, world: World) -> Timeline:
-        return synchronous(world.latencies, participants=self.size(world), horizon=world.horizon)
+        return tiered(world.latencies, period_s=world.period_s, horizon=world.horizon)
+
+
+@dataclass(frozen=True)
+class Synchronous(Scheme):
+    """Rounds with a common start: `selected` devices drawn anew begin, the first `participants` to finish count.
+
+    `participants` None: PAOTA's mean number of ready devices. `selected` None: as many as count, so that all are waited
+    for. `deadline_s`: a round ends then at the latest, with whoever has finished.
+    """
+
+    participants: int | None = None
+    selected: int | None = None
+    deadline_s: float | None = None
+
+    def size(self, world: World) -> int:
+        """Devices that count in a round, at most."""
+        return min(self.participants or world.match_participants(), world.latencies.devices)
+
+    def busy_at_once(self, world: World) -> int:
+        return min(self.selected or self.size(world), world.latencies.devices)
+
+    def timeline(self, world: World) -> Timeline:
+        size, selected = self.size(world), self.busy_at_once(world)
+        if selected < size:
+            raise UserError(f"selected = {selected} devices cannot give the {size} participants that a round waits for")
+        return synchronous(
+            world.latencies, participants=size, selected=selected, deadline_s=self.deadline_s, horizon=world.horizon
+        )
 
 
 @dataclass(frozen=True)
@@ -76,6 +103,24 @@ class Buffered(Scheme):
         return buffered(
             world.latencies, buffer_size=self.buffer_size, updates=world.match_updates(), horizon=world.horizon
         )
+
+
+@dataclass(frozen=True)
+class ShareReady(Scheme):
+    """As soon as a `share` of all devices is ready; they wait for the event, then begin again with the new model.
+
+    A period that sets itself: by Little's law events are share * (mean time from a device's start to its next) apart,
+    whatever the law of the latencies.
+    """
+
+    share: float
+
+    def timeline(self, world: World) -> Timeline:
+        return share_ready(world.latencies, share=self.share, updates=world.match_updates(), horizon=world.horizon)
+
+    def count(self, devices: int) -> int:
+        """How many of `devices` make an event: the share, rounded up."""
+        return min(devices, max(1, math.ceil(self.share * devices - 1e-9)))
 
 
 @dataclass(frozen=True)
@@ -97,10 +142,20 @@ class Grouped(Scheme):
 
 def periodic(latencies: Latencies, *, period_s: float, horizon: Horizon) -> Timeline:
     """PAOTA (Algorithm 1): at every deadline (r+1)*dT, all that have finished take part and get the new model."""
-    return Timeline.build(_periodic(latencies, period_s, horizon))
+    return Timeline.build(_periodic(latencies, np.ones(latencies.devices, np.int64), period_s, horizon))
 
 
-def _periodic(latencies: Latencies, period_s: float, horizon: Horizon) -> Iterator[tuple[float, Participants]]:
+def tiered(latencies: Latencies, *, period_s: float, horizon: Horizon) -> Timeline:
+    """TT-Fed: as `periodic`, but a device whose first training took m periods may take part in every m-th one only."""
+    everyone = np.arange(latencies.devices)
+    first_s = latencies(everyone, np.zeros_like(everyone))
+    tier = np.maximum(np.ceil(first_s / period_s - 1e-9), 1).astype(np.int64)
+    return Timeline.build(_periodic(latencies, tier, period_s, horizon))
+
+
+def _periodic(
+    latencies: Latencies, tier: NDArray[np.int64], period_s: float, horizon: Horizon
+) -> Iterator[tuple[float, Participants]]:
     everyone = np.arange(latencies.devices)
     version = np.zeros(latencies.devices, np.int64)
     training = np.zeros(latencies.devices, np.int64)
@@ -109,7 +164,7 @@ def _periodic(latencies: Latencies, period_s: float, horizon: Horizon) -> Iterat
     for r in range(_count(horizon, period_s)):
         deadline_s = (r + 1) * period_s
         # "at or before the deadline" must survive rounding: (r+1)*dT and a sum of latencies differ in the last bit.
-        ready = np.flatnonzero(finish_s <= deadline_s + 1e-9 * period_s)
+        ready = np.flatnonzero((finish_s <= deadline_s + 1e-9 * period_s) & ((r + 1) % tier == 0))
         yield deadline_s, Participants(ready, version[ready], training[ready], start_s[ready], finish_s[ready])
         version[ready] = r + 1
         training[ready] += 1
@@ -117,23 +172,41 @@ def _periodic(latencies: Latencies, period_s: float, horizon: Horizon) -> Iterat
         finish_s[ready] = deadline_s + latencies(ready, training[ready])
 
 
-def synchronous(latencies: Latencies, *, participants: int, horizon: Horizon) -> Timeline:
-    """Local SGD, COTAF: each round draws `participants` devices at random and waits for the slowest of them."""
-    return Timeline.build(_synchronous(latencies, participants, horizon))
+def synchronous(
+    latencies: Latencies, *, participants: int, horizon: Horizon, selected: int | None = None,
+    deadline_s: float | None = None,
+) -> Timeline:  # fmt: skip
+    """Local SGD, COTAF: each round draws `selected` devices (default: `participants`), and the first `participants` of
+    them to finish count, or whoever has finished after `deadline_s`. The others abort.
+    """
+    rounds = list(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
+    timeline = Timeline.build((now_s, counted) for now_s, counted, _ in rounds)
+    aborted = Timeline.build((now_s, ended) for now_s, _, ended in rounds)
+    return replace(timeline, aborted=aborted) if len(aborted.device) else timeline
 
 
-def _synchronous(latencies: Latencies, participants: int, horizon: Horizon) -> Iterator[tuple[float, Participants]]:
+def _synchronous(
+    latencies: Latencies, participants: int, selected: int, deadline_s: float | None, horizon: Horizon
+) -> Iterator[tuple[float, Participants, Participants]]:
+    """(end of the round, who counts, who aborts)."""
     training = np.zeros(latencies.devices, np.int64)
     now_s = 0.0
     for r in range(horizon.rounds if horizon.rounds is not None else MAX_EVENTS):
         rng = host_rng(latencies.seed, Purpose.SELECTION, r)
-        chosen = np.sort(rng.choice(latencies.devices, participants, replace=False))
-        start_s = np.full(participants, now_s)
+        chosen = np.sort(rng.choice(latencies.devices, selected, replace=False))
+        start_s = np.full(selected, now_s)
         finish_s = now_s + latencies(chosen, training[chosen])
-        now_s = float(finish_s.max())
+        counts = np.zeros(selected, bool)
+        counts[np.argsort(finish_s, kind="stable")[:participants]] = True
+        end_s = float(finish_s[counts].max())
+        if deadline_s is not None and end_s > now_s + deadline_s:
+            end_s = now_s + deadline_s
+            counts &= finish_s <= end_s
+        now_s = end_s
         if horizon.duration_s is not None and now_s > horizon.duration_s:
             return
-        yield now_s, Participants(chosen, np.full(participants, r), training[chosen], start_s, finish_s)
+        started = Participants(chosen, np.full(selected, r), training[chosen], start_s, finish_s)
+        yield now_s, started.only(counts), started.only(~counts)
         training[chosen] += 1
 
 
@@ -174,6 +247,39 @@ def _buffered(
             heapq.heappush(running, (now_s + float(again), device, newest, now_s))
         yield now_s, Participants(*(np.array(column) for column in zip(*arrivals, strict=True)))
         events += 1
+
+
+def share_ready(latencies: Latencies, *, share: float, updates: int | None, horizon: Horizon) -> Timeline:
+    """An event as soon as `share` of the devices (rounded up) have finished; exactly they take part and get the new model.
+
+    Ends after the event that brings the arrivals to `updates`, or at the horizon's duration.
+    """
+    count = ShareReady(share).count(latencies.devices)
+    return Timeline.build(_share_ready(latencies, count, updates, horizon))
+
+
+def _share_ready(
+    latencies: Latencies, count: int, updates: int | None, horizon: Horizon
+) -> Iterator[tuple[float, Participants]]:
+    everyone = np.arange(latencies.devices)
+    version = np.zeros(latencies.devices, np.int64)
+    training = np.zeros(latencies.devices, np.int64)
+    start_s = np.zeros(latencies.devices)
+    finish_s = latencies(everyone, training)
+    arrived = 0
+    for r in range(MAX_EVENTS):
+        now_s = float(np.partition(finish_s, count - 1)[count - 1])
+        if horizon.duration_s is not None and now_s > horizon.duration_s:
+            return
+        ready = np.flatnonzero(finish_s <= now_s)  # `count` of them, more where several finish at the same moment
+        yield now_s, Participants(ready, version[ready], training[ready], start_s[ready], finish_s[ready])
+        arrived += len(ready)
+        if horizon.duration_s is None and updates is not None and arrived >= updates:
+            return
+        version[ready] = r + 1
+        training[ready] += 1
+        start_s[ready] = now_s
+        finish_s[ready] = now_s + latencies(ready, training[ready])
 
 
 def grouped(latencies: Latencies, *, groups: int, updates: int | None, horizon: Horizon) -> Timeline:

@@ -18,14 +18,14 @@ from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
 from ..data.scaling import Scaling
-from ..errors import unknown_name
+from ..errors import UserError, unknown_name
 from ..models.base import Model, loss_of, score_of
 from .augmentation import crop_and_flip
 from .optimisers import transformation_of
 from .settings import Training
 
 EVALUATION_BLOCK = 10_000  # samples judged at once; bounds the memory of a forward pass
-CONVOLVED_BLOCK = 100  # the same for convolutions on CPUs, whose images should stay in the cache
+CONVOLVED_BLOCK = 40  # the same for convolutions on CPUs, whose images should stay in the cache
 DEVICES_AT_ONCE = {"cpu": 16}  # trained side by side; more would leave the processor's cache
 DEVICES_AT_ONCE_ELSEWHERE = 512
 
@@ -39,6 +39,7 @@ class Orders(NamedTuple):
     steps: Int[Array, " n"] | None  # that each makes; None: all M
     rate: Float[Array, ...]  # learning rate: one for all, or [n]
     augmentation: Int[Array, "n M B 3"] | None = None  # of every image, as `crop_and_flip` wants it
+    shift: Float[Array, "n d"] | None = None  # added to every gradient; only `GenericLearner` knows it
 
 
 class Trained(NamedTuple):
@@ -174,13 +175,17 @@ class GenericLearner:
             )  # bytes are gathered, and scaled only then
             return loss_of(self.model)(logits, y[indices]).mean()
 
-        def one_device(slot: jax.Array, sample: jax.Array, steps: Any, rate: jax.Array, augmentation: Any) -> Trained:
+        def one_device(
+            slot: jax.Array, sample: jax.Array, steps: Any, rate: jax.Array, augmentation: Any, shift: Any
+        ) -> Trained:
             start = ring[slot]
             origin = self.unravel(start)
 
             def step(carry: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], jax.Array]:
                 params, memory = carry
                 value, gradient = jax.value_and_grad(loss)(params, *batch)
+                if shift is not None:
+                    gradient = jax.tree.map(jnp.add, gradient, self.unravel(shift))
                 if (mu := training.proximal) is not None:
                     gradient = jax.tree.map(lambda g, w, w0: g + mu * (w - w0), gradient, params, origin)
                 direction, memory = transformation.update(gradient, memory, params)
@@ -195,8 +200,8 @@ class GenericLearner:
             local = ravel_pytree(params)[0]
             return Trained(local, local - start, mean)
 
-        axes = (0, 0, None if orders.steps is None else 0, 0 if jnp.ndim(orders.rate) else None, 0)
-        columns = (orders.slot, orders.sample, orders.steps, orders.rate, orders.augmentation)
+        axes = (0, 0, None if orders.steps is None else 0, 0 if jnp.ndim(orders.rate) else None, 0, 0)
+        columns = (orders.slot, orders.sample, orders.steps, orders.rate, orders.augmentation, orders.shift)
         return jax.vmap(one_device, in_axes=axes)(*columns)
 
 
@@ -239,13 +244,17 @@ def as_float(x: jax.Array, scaling: Scaling | None = None) -> jax.Array:
 
 
 def choose(
-    model: Model, x: NDArray[Any], num_classes: int, training: Training, scaling: Scaling | None = None
-) -> tuple[Learner, str]:
+    model: Model, x: NDArray[Any], num_classes: int, training: Training, scaling: Scaling | None = None,
+    shifted: bool = False,
+) -> tuple[Learner, str]:  # fmt: skip
     """The learner for this model, data and way of training, and one line that says which and why.
 
+    `shifted`: whether the algorithm adds something of its own to the gradients.
     The environment variable `PAOTA_LEARNER` = "generic" keeps kernels out.
     """
     if hasattr(model, "learner"):  # computed outside JAX
+        if shifted:
+            raise UserError("an algorithm that shifts gradients cannot train a model that is computed outside JAX")
         learner: Learner = model.learner(training, num_classes, scaling)
         return learner, learner.name
     wanted = os.environ.get("PAOTA_LEARNER", "auto")
@@ -254,6 +263,8 @@ def choose(
     generic = GenericLearner(model, tuple(x.shape[1:]), num_classes, scaling)
     if wanted == "generic":
         return generic, "generic (as PAOTA_LEARNER says)"
+    if shifted:
+        return generic, "generic (no kernel for an algorithm that shifts gradients)"
     if (beyond := training.beyond_plain_sgd) is not None:
         return generic, f"generic (no kernel for {beyond})"
     if scaling is not None:

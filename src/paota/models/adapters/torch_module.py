@@ -68,6 +68,22 @@ class TorchModel(Adapted):
             return self.score(outputs, labels)
         return (outputs.argmax(-1) == labels).float()
 
+    def trained(self, params: Any) -> Any:
+        """A copy of the user's own module with these parameters [d], ready to predict."""
+        module = copy.deepcopy(self.module)
+        Workspace(module).load(np.asarray(params))
+        return module.eval()
+
+    def outputs(self, params: Any, x: np.ndarray, scaling: Scaling | None) -> np.ndarray:
+        """Of samples [B, *input_shape] as the data set holds them, with the parameters [d]."""
+        import torch
+
+        work = Workspace(copy.deepcopy(self.module))
+        work.load(np.asarray(params))
+        work.module.eval()
+        with torch.no_grad():
+            return np.asarray(work.outputs(np.array(x), scaling).cpu())
+
     @contextlib.contextmanager
     def workspace(self) -> Iterator[Workspace]:
         """A copy of the module for one thread at a time."""
@@ -99,6 +115,13 @@ class Workspace:
         for p in self.parameters:
             p.data = self.weights[first : first + p.numel()].view_as(p)
             first += p.numel()
+
+    def load(self, weights: np.ndarray) -> None:
+        """Take over other weights [d]."""
+        import torch
+
+        with torch.no_grad():
+            self.weights.copy_(torch.from_numpy(np.array(weights, np.float32)))
 
     def outputs(self, x: np.ndarray, scaling: Scaling | None = None) -> Any:
         """Of samples [B, *input_shape] as the data set holds them; images arrive as [B, channels, height, width].

@@ -351,6 +351,12 @@
     problem.textContent = `Something in this page went wrong: ${event.message}`;
   });
 
+  document.addEventListener("news", (event) => { // of a page that fills while something runs
+    Object.assign(payload, event.detail);
+    reflect();
+    redraw();
+  });
+
   recall();
   reflect();
   drawFirst();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,13 +101,26 @@ def _how_to_read(study: Study) -> str:
 
 
 def _settings(run: Run) -> SettingsFile:
-    seeds = f" --seeds {len(run.seeds)}" if len(run.seeds) > 1 and "seeds" not in run.settings else ""
+    """What ran; the plug-ins stand in the command, where a reader who keeps them elsewhere can change the path."""
     return SettingsFile(
         name=run.name,
-        command=f"paota run experiment.toml{seeds}",
-        toml=to_toml(run.settings),
+        command=run_again(run),
+        toml=to_toml({key: value for key, value in run.settings.items() if key != "plugins"}),
         facts=_flat(run.info),
     )
+
+
+def run_again(run: Run) -> str:
+    """The command that gives the same results from the experiment file."""
+    words = ["paota", "run", "experiment.toml"]
+    first = run.settings.get("seed", 0)
+    if run.seeds and run.seeds != tuple(range(first, first + len(run.seeds))):
+        words += ["--seeds", ",".join(map(str, run.seeds)) + ("," if len(run.seeds) == 1 else "")]
+    elif len(run.seeds) > 1:
+        words += ["--seeds", str(len(run.seeds))]
+    for file in run.settings.get("plugins", ()):
+        words += ["--plugin", str(file)]
+    return shlex.join(words)
 
 
 def _flat(info: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

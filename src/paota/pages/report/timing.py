@@ -35,6 +35,7 @@ QUANTITIES = (
         "Lost updates",
         "Contributions that faults took away, or that were held back because they were too stale.",
     ),
+    Quantity("aborted", "Aborted trainings", "Devices that a synchronous round had started and did not wait for."),
     Quantity(
         "silent",
         "Silent devices",

@@ -1,0 +1,161 @@
+"""Rules whose devices remember: written from outside, checked by hand and in a run."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import paota
+from paota.algorithms.baa import Baa
+from paota.flower.deployment import Deployment
+from paota.registry import ALGORITHMS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mifa(paota.Algorithm):
+    """Every device counts with its newest update, also while it is away: G <- G + (1/K) sum_k (dw_k - last dw_k)."""
+
+    payload = "update"
+    over_the_air = False
+    scheme = paota.Periodic()
+
+    def memory(self, model):
+        return jnp.zeros_like(model)
+
+    def remember(self, work):
+        return work.update
+
+    def signal(self, work):
+        return work.update - work.memory
+
+    def amplitudes(self, event, uplink, power):
+        return paota.weights(jnp.ones_like(event.num_samples) / event.num_devices, event)
+
+    def init(self, model):
+        return jnp.zeros_like(model)
+
+    def next_model(self, event, heard):
+        mean = event.state + heard.received
+        return paota.Step(event.model + mean, state=mean)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaffold(paota.SynchronousAlgorithm):
+    """Option II of Karimireddy et al., 2020, with a global step of 1: c_k <- c_k - c - dw_k / (M eta).
+
+    The mean change of the c_k follows from the mean update, so that devices send nothing more.
+    """
+
+    local_steps: int = 5
+    learning_rate: float = 0.1
+    payload = "update"
+    over_the_air = False
+
+    def gradient_shift(self, memory, state):
+        return state - memory
+
+    def memory(self, model):
+        return jnp.zeros_like(model)
+
+    def remember(self, work):
+        return work.memory - work.state - work.update / (self.local_steps * self.learning_rate)
+
+    def amplitudes(self, event, uplink, power):
+        return paota.weights(paota.normalise(event.ready.astype(float)), event)
+
+    def init(self, model):
+        return jnp.zeros_like(model)
+
+    def next_model(self, event, heard):
+        change = -event.state - heard.received / (self.local_steps * self.learning_rate)
+        share = event.ready.sum() / event.num_devices
+        return paota.Step(event.model + heard.received, state=event.state + share * change)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    paota.register("algorithm", "mifa", Mifa)
+    paota.register("algorithm", "scaffold", Scaffold)
+    yield
+    for name in ("mifa", "scaffold"):
+        del ALGORITHMS._things[name]
+
+
+SMALL = {
+    "rounds": 8,
+    "model": {"name": "softmax"},
+    "data": {"dataset": "synthetic", "devices": 12, "sizes": [60], "classes_per_device": 2},
+}
+
+
+def test_mifa_by_hand():
+    """K = 4. Device 0 counted with (1, 0) and now has (3, 0); device 1 counts for the first time: G = 1/4 (1+2, 1)."""
+    served = paota.aggregate_by_hand(
+        Mifa(), [[3.0, 0.0], [0.0, 1.0]], memory=[[1.0, 0.0], [0.0, 0.0]], state=jnp.array([0.25, 0.0]), num_devices=4
+    )
+    np.testing.assert_allclose(served.model, [0.75, 0.25])
+    np.testing.assert_allclose(served.memory, [[3.0, 0.0], [0.0, 1.0]])
+
+
+def test_mifa_in_a_run_is_the_mean_of_the_newest_updates():
+    """All latencies below the period: everybody takes part every time, and the mean is that of Local SGD."""
+    table = {**SMALL, "timing": {"low_s": 1.0, "high_s": 2.0}}
+    mifa, plain = paota.run(
+        {**table, "algorithms": [{"name": "mifa"}, {"name": "local-sgd", "participants": 12}]}
+    ).trajectories
+    np.testing.assert_allclose(mifa.model, plain.model, rtol=1e-4, atol=1e-5)
+
+
+def test_mifa_in_a_run_keeps_the_absent():
+    """With stragglers it is not the mean of the ready; it learns, and the same bits come out in any chunks."""
+    table = {**SMALL, "algorithms": [{"name": "mifa"}]}
+    one, other = (paota.run(table, events_a_call=events).trajectories[0] for events in (3, 8))
+    np.testing.assert_array_equal(one.model, other.model)
+    assert one.metrics["test_accuracy"][-1] > 0.3
+
+
+def test_scaffold_by_hand():
+    """M eta = 1/2, c = (1, 0), c_0 = (0, 2), K = 2: c_0 <- (0, 2) - (1, 0) - 2 (-1, 0) = (1, 2); c moves by half of the mean."""
+    rule = Scaffold()
+    served = paota.aggregate_by_hand(
+        rule, [[-1.0, 0.0]], memory=[[0.0, 2.0]], state=jnp.array([1.0, 0.0]), num_devices=2
+    )
+    np.testing.assert_allclose(served.memory, [[1.0, 2.0]])
+    np.testing.assert_allclose(served.state, [1 + (-1 + 2) / 2, 0.0])
+    np.testing.assert_allclose(rule.gradient_shift(jnp.array([0.0, 2.0]), jnp.array([1.0, 0.0])), [1, -2])
+
+
+def test_scaffold_in_a_run():
+    """The first round is Local SGD's; then the shift shows."""
+    first = {**SMALL, "rounds": 1, "algorithms": [{"name": "scaffold"}, {"name": "local-sgd"}]}
+    scaffold, plain = paota.run(first).trajectories
+    np.testing.assert_allclose(scaffold.model, plain.model, rtol=1e-4, atol=1e-6)
+    later, other = paota.run({**first, "rounds": 8}).trajectories
+    assert np.abs(later.model - other.model).max() > 1e-3
+    assert later.metrics["test_accuracy"][-1] > 0.3
+
+
+def test_who_does_not_send_forgets_nothing():
+    """The second device is in a deep fade and silent."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Counting(Baa):
+        def memory(self, model):
+            return jnp.zeros(())
+
+        def remember(self, work):
+            return work.memory + 1
+
+    uplink = paota.Uplink(
+        channel=jnp.array([1.0, 0.1], complex), ready=jnp.ones(2, bool), noise_power_w=jnp.array(0.0),
+        max_power_w=jnp.array(1.0), noise_key=jax.random.key(0),
+    )  # fmt: skip
+    served = paota.aggregate_by_hand(Counting(), [[1.0], [1.0]], uplink=uplink, memory=jnp.array([4.0, 7.0]))
+    np.testing.assert_allclose(served.memory, [5, 7])
+
+
+def test_devices_with_a_memory_cannot_be_deployed_yet():
+    with pytest.raises(paota.UserError, match="'mifa' cannot be deployed yet: its devices would have to keep a memory"):
+        Deployment().contestants(paota.Experiment.from_dict({"algorithms": [{"name": "mifa"}]}))
