@@ -67,8 +67,11 @@ class Case:
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
-def test_agrees_with_the_generic_path(network, floats=False):
-    case = Case(*network, floats=floats)
+def test_agrees_with_the_generic_path(network):
+    check_agreement(Case(*network))
+
+
+def check_agreement(case):
     for ours, theirs in zip(case.train(case.fused), case.train(case.generic), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-5)
@@ -76,7 +79,7 @@ def test_agrees_with_the_generic_path(network, floats=False):
 
 @pytest.mark.parametrize("network", [NETWORKS[2], NETWORKS[5]], ids=str)
 def test_floats_are_taken_as_they_are(network):
-    test_agrees_with_the_generic_path(network, floats=True)
+    check_agreement(Case(*network, floats=True))
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86 processors")

@@ -51,10 +51,8 @@ class Cnn:
         for i in range(len(self.channels)):
             x = convolution(params[f"conv{i}"], x)
             bias = params[f"conv{i}_bias"]
-            if self.groups is None:
-                x = x + bias
-            else:
-                x = group_norm({"scale": params[f"conv{i}_scale"], "bias": bias}, x, self.groups)
+            norm = {"scale": params.get(f"conv{i}_scale"), "bias": bias}
+            x = x + bias if self.groups is None else group_norm(norm, x, self.groups)
             x = max_pool(jax.nn.relu(x))
         x = x.reshape(len(x), -1)
         x = jax.nn.relu(x @ params["dense"].T + params["dense_bias"])

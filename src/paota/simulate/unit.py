@@ -158,7 +158,9 @@ class Unit:
     def _whole_log(self) -> Any:
         if not self.logs:
             none, nobody = np.zeros(0, np.float32), np.zeros((0, self.sizes.places), np.float32)
-            self.logs = [engine.Log(none, none, none, none, none.astype(bool), nobody, nobody, nobody, nobody)]  # type: ignore[arg-type]
+            columns: Any = dict.fromkeys(engine.Log._fields, none) | dict.fromkeys(engine.PER_DEVICE, nobody)
+            by_label = np.zeros((0, self.task.num_classes), np.float32)
+            self.logs = [engine.Log(**columns | {"finite": none.astype(bool), "score_by_label": by_label})]
         self.logs[:] = [jax.tree.map(lambda *parts: np.concatenate(parts), *self.logs)]
         return self.logs[0]
 
