@@ -1,23 +1,24 @@
-"""The picture and the table of the README, from a run folder:
+"""The table of the README, from a run folder, and on request its picture:
 
-paota run --preset payloads --seeds 5 --out runs/payloads
-python benchmarks/readme.py runs/payloads
+    paota run --preset payloads --seeds 5 --out runs/payloads
+    python benchmarks/readme.py runs/payloads
+    python benchmarks/readme.py runs/payloads --picture docs/img/accuracy.png    # needs matplotlib: pip install '.[paper]'
+
+Only `--picture` writes a file, the one that it names.
 """
 
 from __future__ import annotations
 
+import argparse
+import math
 import sys
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 import paota
 
-ROOT = Path(__file__).parents[1]
+TARGET = 0.8
 STYLES = {
     "paota-update": ("#D55E00", "-"),
     "paota": ("#0072B2", "-"),
@@ -26,35 +27,76 @@ STYLES = {
 }
 
 
-def main(folder: str) -> None:
-    result = paota.load(folder)
+def table(result: paota.Result) -> str:
+    """Time to the target, and accuracy after equal rounds and equal time, as Markdown."""
+    summary = result.summary
+    rounds, seconds = f"after {summary['equal_rounds']} rounds", f"after {summary['equal_time_s']:.0f} s"
+    lines = [f"| | {TARGET:.0%} after (s) | rounds | {rounds} | {seconds} |", "|---|--:|--:|--:|--:|"]
+    for label, row in summary["algorithms"].items():
+        times = [row["seconds_to"][f"{TARGET:g}"][key] for key in ("median", "q25", "q75")]
+        middle, low, high = map(_shown, times)
+        cells = (
+            f"{middle} ({low} to {high})" if len(summary["seeds"]) > 1 else middle,
+            _shown(row["rounds_to"][f"{TARGET:g}"]["median"]),
+            f"{row['accuracy_at_equal_rounds']['median']:.1%}",
+            f"{row['accuracy_at_equal_time']['median']:.1%}",
+        )
+        lines.append(f"| `{label}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _shown(value: float) -> str:
+    return f"{value:.0f}" if math.isfinite(value) else "never"
+
+
+def draw(result: paota.Result, file: Path) -> None:
+    """Test accuracy against simulated seconds, median and quartiles over the seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
     end_s = result.summary["equal_time_s"]
     seconds = np.linspace(0, end_s, 200)
-    for label, (colour, dash) in STYLES.items():
+    for label in result.labels:
+        colour, dash = STYLES.get(label, (None, "-"))
         curves = np.array(
             [np.interp(seconds, t.metrics["time_s"], t.metrics["test_accuracy"]) for t in result.of(label)]
         )
         low, middle, high = np.quantile(curves, [0.25, 0.5, 0.75], axis=0)
-        axes.plot(seconds, 100 * middle, dash, color=colour, label=label, lw=2)
-        axes.fill_between(seconds, 100 * low, 100 * high, color=colour, alpha=0.15, lw=0)
+        (line,) = axes.plot(seconds, 100 * middle, dash, color=colour, label=label, lw=2)
+        axes.fill_between(seconds, 100 * low, 100 * high, color=line.get_color(), alpha=0.15, lw=0)
     axes.set(xlabel="simulated seconds", ylabel="test accuracy (%)", xlim=(0, end_s), ylim=(0, 100))
-    axes.axhline(80, color="0.6", lw=0.8)
+    axes.axhline(100 * TARGET, color="0.6", lw=0.8)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(ROOT / "docs" / "img" / "accuracy.png", dpi=130)
-    print("| | 80 % after (s) | rounds | after 100 rounds | after 800 s |\n|---|--:|--:|--:|--:|")
-    for label, row in result.summary["algorithms"].items():
-        reach = row["seconds_to"]["0.8"]
-        cells = (
-            f"{reach['median']:.0f} ({reach['q25']:.0f} to {reach['q75']:.0f})",
-            f"{row['rounds_to']['0.8']['median']:.0f}",
-            f"{row['accuracy_at_equal_rounds']['median']:.1%}",
-            f"{row['accuracy_at_equal_time']['median']:.1%}",
-        )
-        print(f"| `{label}` | " + " | ".join(cells) + " |")
+    figure.savefig(file, dpi=130)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", help="a run folder")
+    parser.add_argument("--picture", type=Path, metavar="FILE.png", help="also draw the picture into this file")
+    args = parser.parse_args(arguments)
+    try:
+        result = paota.load(args.folder)
+        if f"{TARGET:g}" not in {f"{target:g}" for target in result.experiment.targets}:
+            raise paota.UserError(
+                f"'{args.folder}' has no target of {TARGET:.0%}: run it with {TARGET:g} among its targets"
+            )
+        if args.picture is not None:
+            draw(result, args.picture)
+    except paota.UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        print(f"--picture needs {error.name}: pip install '.[paper]'", file=sys.stderr)
+        return 2
+    print(table(result))
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.exit(main())

@@ -17,22 +17,18 @@ from pathlib import Path
 from typing import Any
 
 
-class Clock:
-    """Processor time of all threads when compiling was over: unlike seconds, it bears a busy machine."""
-
-    compiled_at = 0.0
-
-    def compiling(self, label: str) -> None: ...
-    def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None: ...
-    def finished(self, trajectory: object) -> None: ...
-    def compiled(self, label: str, seconds: float) -> None:
-        self.compiled_at = time.process_time()
-
-
 def measure(devices: int, events: int, steps: int, batch: int, model: dict[str, Any]) -> dict[str, Any]:
     begin = time.perf_counter()
-    from paota import simulate
+    from paota import Callback, simulate
     from paota.experiment import Experiment
+
+    class Clock(Callback):
+        """Processor time of all threads when compiling was over: unlike seconds, it bears a busy machine."""
+
+        compiled_at = 0.0
+
+        def compile(self, label: str, seconds: float | None) -> None:
+            self.compiled_at = time.process_time()
 
     experiment = Experiment.from_dict(
         {
@@ -47,7 +43,7 @@ def measure(devices: int, events: int, steps: int, batch: int, model: dict[str, 
     plan = simulate.plan(experiment)
     planned = time.perf_counter()
     clock = Clock()
-    result = simulate.execute(plan, events_a_call=events, progress=clock)
+    result = simulate.execute(plan, events_a_call=events, callbacks=[clock])
     cpu_s = time.process_time() - clock.compiled_at
     (trajectory,) = result.trajectories
     device_steps = int(trajectory.metrics["ready"].sum()) * steps

@@ -22,7 +22,7 @@ from paota.models.mlp import Mlp
 from paota.models.resnet import ResNet
 from paota.training import convolution
 
-JUDGED_AT_ONCE = 100  # small enough for the cache
+JUDGED_AT_ONCE = 40  # small enough for the cache
 
 MODELS: dict[str, Model] = {
     "cnn-grey": Cnn(channels=(32, 64), dense=128),

@@ -4,10 +4,11 @@ import sys
 
 from protocol import Pacer
 
-from paota import simulate
+from paota import Callback, Round, simulate
 from paota.experiment import Experiment
-from paota.simulate.schedule import Schedule, learners_in_words
+from paota.simulate.schedule import learners_in_words
 
+ROUNDS_A_CALL = 10
 pacer = Pacer()
 name = sys.argv[2]
 own = {"participants": 59} if name == "local-sgd" else {}
@@ -22,17 +23,14 @@ experiment = Experiment.from_dict(
 plan = simulate.plan(experiment)
 
 
-class Paced(simulate.Silent):
-    def __init__(self) -> None:
-        self.done = 0
+class Paced(Callback):
+    def compile(self, label: str, seconds: float | None) -> None:
+        if seconds is not None:
+            pacer.ready("paota", "jax", "jaxlib", learner=learners_in_words(plan))
 
-    def compiled(self, label: str, seconds: float) -> None:
-        pacer.ready("paota", "jax", "jaxlib", learner=learners_in_words(plan))
-
-    def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
-        new, self.done = round - self.done, round
-        pacer.round_done(accuracy, new)
+    def round(self, round: Round) -> None:
+        if round.round and round.round % ROUNDS_A_CALL == 0:  # all of them have just been computed
+            pacer.round_done(round.test_accuracy, ROUNDS_A_CALL)
 
 
-schedule = Schedule(plan, progress=Paced())
-schedule.trajectories()
+simulate.execute(plan, callbacks=[Paced()], events_a_call=ROUNDS_A_CALL)

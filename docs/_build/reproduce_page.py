@@ -1,4 +1,7 @@
-"""docs/reproduce.md and its pictures from a `paota reproduce` folder: python docs/_build/reproduce_page.py DIR"""
+"""docs/reproduce.md, its pictures and docs/reverse-engineering.md: python docs/_build/reproduce_page.py DIR
+
+DIR is the folder of a `paota reproduce`.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,10 @@ def main(folder: Path) -> None:
         text = text.replace(f"{heading}\n", f"{heading}\n\n![{words}](img/{name}.png)\n", 1)
     head = (DOCS / "_build" / "reproduce_head.md").read_text(encoding="utf-8")
     (DOCS / "reproduce.md").write_text(head + "\n" + text, encoding="utf-8")
+    if (folder / "open-choices.md").is_file():
+        head = (DOCS / "_build" / "reverse_head.md").read_text(encoding="utf-8")
+        found = (folder / "open-choices.md").read_text(encoding="utf-8")
+        (DOCS / "reverse-engineering.md").write_text(head + found, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ Everything it starts is stopped at the end, also after Ctrl-C. Keys and logs are
 import argparse
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import paota
-from paota.experiment import parse_assignment
-from paota.flower.launch import run_here
+from paota.flower import run_here
 
 HERE = Path(__file__).parent
 
@@ -26,11 +26,11 @@ def main() -> int:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="change a setting of [tool.flwr.app.config]",
+        help="in TOML: change a setting of [tool.flwr.app.config]",
     )
     args = parser.parse_args()
 
-    changes = dict(parse_assignment(text) for text in args.run_config)
+    changes = tomllib.loads("\n".join(args.run_config))
     devices = paota.Experiment.from_file(HERE / "experiment.toml").data.devices
     work = Path(tempfile.mkdtemp(prefix="paota-federation-"))
     print(f"keys and logs: {work}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import power, theory
+    from . import callbacks, power, theory
     from .air.digital import Shares
     from .air.uplink import Uplink
     from .algorithms.base import (
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from .algorithms.by_hand import aggregate_by_hand
     from .algorithms.staleness import staleness_weight
+    from .callbacks.base import Callback, Round
     from .data.dataset import Dataset
     from .data.shards import Shards
+    from .engine.server import Served
     from .engine.sharding import join_cluster
-    from .errors import UserError
+    from .errors import CallbackError, UserError
     from .experiment import Experiment
     from .models.base import FunctionModel
     from .models.own import as_model
@@ -42,10 +44,10 @@ if TYPE_CHECKING:
     from .power.settings import Power
     from .registry import register
     from .runs.folder import load
-    from .runs.results import Result
+    from .runs.results import Result, Trajectory
     from .settings import setting
     from .simulate import run
-    from .sweeps import sweep
+    from .sweeps import Sweep, sweep
     from .timing.schemes import Asynchronous, Buffered, Grouped, Periodic, ShareReady, Synchronous, Tiered
 
 # Where each public name lives. Imported when first used: `import paota` and `paota --help` must not wait for JAX.
@@ -61,16 +63,17 @@ _HOME = {
     "Asynchronous": "timing.schemes", "Buffered": "timing.schemes", "Grouped": "timing.schemes",
     "ShareReady": "timing.schemes", "Tiered": "timing.schemes",
     "join_cluster": "engine.sharding", "Dataset": "data.dataset", "Shards": "data.shards", "FunctionModel": "models.base",
-    "as_model": "models.own",
+    "as_model": "models.own", "Trajectory": "runs.results", "Sweep": "sweeps", "Served": "engine.server",
+    "Callback": "callbacks.base", "Round": "callbacks.base", "CallbackError": "errors",
 }  # fmt: skip
-_MODULES = ("power", "theory")
+_MODULES = ("callbacks", "power", "theory")
 
 __all__ = [
-    "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Dataset", "Event", "Experiment", "FunctionModel",
-    "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Shards", "ShareReady", "Shares", "Step",
-    "Synchronous", "SynchronousAlgorithm", "Tiered", "Uplink", "UserError", "Work", "aggregate_by_hand",
-    "amplitude_cap", "as_model", "average", "join_cluster", "load", "normalise", "power", "register", "run", "setting",
-    "staleness_weight", "sweep", "theory", "weights",
+    "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Callback", "CallbackError", "Dataset", "Event",
+    "Experiment", "FunctionModel", "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Round", "Served",
+    "Shards", "ShareReady", "Shares", "Step", "Sweep", "Synchronous", "SynchronousAlgorithm", "Tiered", "Trajectory",
+    "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "as_model", "average", "callbacks",
+    "join_cluster", "load", "normalise", "power", "register", "run", "setting", "staleness_weight", "sweep", "theory", "weights",
 ]  # fmt: skip
 
 

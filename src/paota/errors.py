@@ -3,20 +3,75 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .runs.results import Result
 
 
 class UserError(Exception):
     """A mistake in what the user gave: a key, a value, a file. Its text is one sentence that says what to mend."""
 
 
+class UnknownSetting(UserError):
+    """A setting that does not exist: its dotted `name`, and those that do where it was looked for."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name, self.known = name, tuple(known)
+        super().__init__(str(unknown_name("setting", name, self.known)))
+
+
 class Interrupted(Exception):
     """The user asked to stop; what was done so far is saved."""
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
-    """The sentence for a name that does not exist, with the nearest one that does."""
+class CallbackError(Exception):
+    """A callback raised, and the run ended there; its cause is what was raised. Nothing that was done is lost.
+
+    `result` holds the units as far as they came, None if none had begun; a run folder can be resumed.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.result: Result | None = None
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str], also: Mapping[str, str] | None = None) -> UserError:
+    """The sentence for a name that does not exist, with the nearest one that does, or all if none is near.
+
+    Args:
+        kind: what the name should be a name of.
+        name: as it was given.
+        known: the names that exist.
+        also: what other people say -> the name that is meant.
+    """
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(names) or 'none'}"
-    return UserError(f"unknown {kind} '{name}': {hint}")
+    near = nearest(str(name), names, also or {})
+    return UserError(f"unknown {kind} '{name}': {did_you_mean([near]) if near else listed(names)}")
+
+
+def nearest(name: str, known: Sequence[str], also: Mapping[str, str] | None = None, cutoff: float = 0.6) -> str | None:
+    """The one of `known` that `name` says in other letters, that a synonym in `also` means, or that is spelled alike."""
+    exact = {plain(word): word for word in known}
+    meant = {plain(word): word_meant for word, word_meant in (also or {}).items() if word_meant in known}
+    wanted = plain(name)
+    if found := exact.get(wanted) or meant.get(wanted):
+        return found
+    close = difflib.get_close_matches(wanted, exact, n=1, cutoff=cutoff)
+    return exact[close[0]] if close else None
+
+
+def plain(name: str) -> str:
+    """Without what people write differently: capitals, hyphens and underscores."""
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """`did you mean 'a' or 'b'?`"""
+    return f"did you mean {' or '.join(map(repr, names))}?"
+
+
+def listed(names: Iterable[str]) -> str:
+    """`known: a, b, c`."""
+    return f"known: {', '.join(names) or 'none'}"

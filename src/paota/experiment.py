@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from . import settings as _settings
 from .air.settings import Air
 from .data.settings import Data
-from .errors import UserError, unknown_name
+from .errors import UnknownSetting, UserError, unknown_name
 from .faults.settings import Faults, Guards
 from .models.settings import ModelChoice
+from .plugins import load_plugin
 from .power.settings import Power
 from .registry import ALGORITHMS, DATASETS, MODELS
+from .rng import LARGEST_SEED
 from .server.settings import Server
 from .settings import setting
 from .timing.settings import Timing
@@ -85,6 +87,7 @@ class Experiment:
     faults: Faults
     guards: Guards
     contestants: tuple[Contestant, ...]
+    plugins: tuple[str, ...] = ()  # whole paths
     base: Path = field(default=Path(), compare=False)  # relative paths in the file start here
 
     @property
@@ -93,16 +96,34 @@ class Experiment:
         return made
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any], *, base: Path = Path()) -> Experiment:
-        """From nested tables in the vocabulary of the experiment file; missing keys take the paper's values."""
-        known = ["name", "rounds", "duration_s", "seed", "targets", *SECTIONS, "algorithms"]
+    def from_dict(cls, table: Mapping[str, Any], *, base: Path = Path(), run_plugins: bool = True) -> Experiment:
+        """From nested tables in the vocabulary of the experiment file.
+
+        Args:
+            table: what differs from the paper; missing keys take the paper's values.
+            base: the folder in which relative paths start.
+            run_plugins: import the Python files that `plugins` names; without, what they register must be known already.
+        """
+        try:
+            return cls._parsed(table, base, run_plugins)
+        except UnknownSetting as error:
+            from .reference import explained
+
+            raise explained(error) from None
+
+    @classmethod
+    def _parsed(cls, table: Mapping[str, Any], base: Path, run_plugins: bool) -> Experiment:
+        known = [*_TOP_KEYS, *SECTIONS, "algorithms"]
         for key in table:
             if key not in known:
-                raise unknown_name("setting", key, known)
-        table = _locate_model(_locate_files(table, base), base)
-        top = _settings.parse(_Top, {k: table[k] for k in _TOP_KEYS if k in table}, "experiment")
+                raise UnknownSetting(key, known)
+        top = _settings.parse(TopSettings, {k: table[k] for k in _TOP_KEYS if k in table}, "experiment")
         if top.rounds is not None and top.duration_s is not None:
             raise UserError("give rounds or duration_s, not both")
+        plugins = tuple(dict.fromkeys(str((base / name).resolve()) for name in top.plugins))
+        for file in plugins if run_plugins else ():
+            load_plugin(file, "plugins")
+        table = _locate_model(_locate_files(table, base), base)
         sections: dict[str, Any] = {
             name: _settings.parse(section, table.get(name, {}), name) for name, section in SECTIONS.items()
         }
@@ -111,20 +132,35 @@ class Experiment:
             horizon = Horizon(rounds=None, duration_s=top.duration_s)
         entries = table.get("algorithms", DEFAULT_ALGORITHMS)
         return cls(
-            name=top.name, horizon=horizon, seed=top.seed, targets=top.targets,
+            name=top.name, horizon=horizon, seed=top.seed, targets=top.targets, plugins=plugins,
             model_choice=sections.pop("model"), **sections, contestants=_contestants(entries, table), base=base,
         )  # fmt: skip
 
     @classmethod
     def from_file(cls, path: str | Path) -> Experiment:
+        """From a TOML file.
+
+        Args:
+            path: of the file; relative paths in it start at its own folder.
+        """
         return cls.from_dict(read_toml(path), base=Path(path).parent)
 
     @classmethod
     def preset(cls, name: str) -> Experiment:
+        """One of the experiments that come with the package.
+
+        Args:
+            name: "paper", "quick", ...; `paota presets` lists them.
+        """
         return cls.from_dict(read_preset(name))
 
     def override(self, changes: Mapping[str, Any]) -> Experiment:
-        """A copy with `{"timing.period_s": 6, ...}` applied; the same vocabulary as `--set`."""
+        """A copy with some settings changed.
+
+        Args:
+            changes: dotted keys and their values, `{"timing.period_s": 6, "algorithms.paota.payload": "update"}`; the same
+                vocabulary as `--set`.
+        """
         table = self.to_dict()
         if hasattr(self.model, "written_name"):  # a file cannot say more of it than its name
             table["model"] = {"name": self.model}
@@ -138,6 +174,7 @@ class Experiment:
             **{key: value for key, value in end.items() if value is not None},
             "seed": self.seed,
             "targets": list(self.targets),
+            **({"plugins": list(self.plugins)} if self.plugins else {}),
             **{
                 name: _settings.to_dict(self.model_choice if name == "model" else getattr(self, name))
                 for name in SECTIONS
@@ -147,15 +184,42 @@ class Experiment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Top:
-    name: str = "paper"
-    rounds: int | None = setting(None, low=1, high=10_000_000)
-    duration_s: float | None = setting(None, above=0)
-    seed: int = setting(0, low=0, high=2**31 - 1)
-    targets: tuple[float, ...] = setting((0.5, 0.6, 0.7, 0.8), low=0, high=1)
+class TopSettings:
+    """What stands above the sections of an experiment file."""
+
+    name: str = setting("paper", doc="What the run is called.")
+    rounds: int | None = setting(
+        None,
+        low=1,
+        high=10_000_000,
+        doc="Aggregations R; 100 unless `duration_s` is given.",
+        also=("num_rounds", "communication_rounds", "iterations", "R", "T", "global_rounds"),
+    )
+    duration_s: float | None = setting(
+        None, above=0, doc="Simulated time, in place of `rounds`.", also=("duration", "time", "simulated_time")
+    )
+    seed: int = setting(
+        0,
+        low=0,
+        high=LARGEST_SEED,
+        doc="Of the first repetition; the next ones count up.",
+        also=("random_seed", "random_state"),
+    )
+    targets: tuple[float, ...] = setting(
+        (0.5, 0.6, 0.7, 0.8),
+        low=0,
+        high=1,
+        doc="Test accuracies whose seconds and rounds the results tell.",
+        also=("target", "target_accuracy"),
+    )
+    plugins: tuple[str, ...] = setting(
+        (),
+        doc="Python files that register things of your own; paths relative to the experiment file.",
+        also=("plugin",),
+    )
 
 
-_TOP_KEYS = tuple(f.name for f in dataclasses.fields(_Top))
+_TOP_KEYS = tuple(f.name for f in dataclasses.fields(TopSettings))
 
 
 def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
@@ -245,15 +309,10 @@ def _put(table: dict[str, Any], keys: list[str], value: Any, dotted: str) -> Non
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise unknown_name("setting", dotted, _all_names())
+            from .reference import explained
+
+            raise explained(UnknownSetting(dotted, [*_TOP_KEYS, *SECTIONS]))
     table[keys[-1]] = value
-
-
-def _all_names() -> list[str]:
-    names = list(_TOP_KEYS)
-    for section, cls in SECTIONS.items():
-        names += [f"{section}.{key}" for key in _settings.to_dict(_settings.defaults(cls))]
-    return names
 
 
 def _copy(value: Any) -> Any:
@@ -277,7 +336,8 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 def read_toml(path: str | Path) -> dict[str, Any]:
     file = Path(path)
     if not file.is_file():
-        raise UserError(f"no such experiment file: '{path}'")
+        hint = f"; did you mean the preset, '--preset {path}'?" if str(path) in preset_names() else ""
+        raise UserError(f"no such experiment file: '{path}'{hint}")
     if file.stat().st_size > MAX_FILE_BYTES:
         raise UserError(f"'{path}' is larger than {MAX_FILE_BYTES >> 20} MiB: not an experiment file")
     try:
@@ -302,9 +362,17 @@ def read_preset(name: str) -> dict[str, Any]:
 
 
 def as_experiment(
-    source: Experiment | Mapping[str, Any] | str | Path | None, changes: Iterable[str] = ()
+    source: Experiment | Mapping[str, Any] | str | Path | None,
+    changes: Iterable[str] = (),
+    plugins: Iterable[str | Path] = (),
 ) -> Experiment:
-    """Whatever a user may hand over: nothing (the paper), a table, a file; plus `section.key=value` assignments."""
+    """Whatever a user may hand over.
+
+    Args:
+        source: nothing (the paper), an experiment, a table, a file.
+        changes: `section.key=value` assignments.
+        plugins: Python files beside those that the experiment names; relative paths start at the current folder.
+    """
     assignments = dict(parse_assignment(text) for text in changes)
     if isinstance(source, Experiment):
         return source.override(assignments) if assignments else source
@@ -315,4 +383,8 @@ def as_experiment(
         table = source
     else:
         table, base = read_toml(source), Path(source).parent
-    return Experiment.from_dict(override(table, assignments), base=base)
+    table = override(table, assignments)
+    if more := [str(Path(file).resolve()) for file in plugins]:
+        named = table.get("plugins", [])
+        table = {**table, "plugins": [*named, *more] if isinstance(named, list) else named}
+    return Experiment.from_dict(table, base=base)

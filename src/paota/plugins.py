@@ -1,4 +1,7 @@
-"""Python files of the user's own that register algorithms, channels, ... before an experiment is read (`--plugin`)."""
+"""Python files of the user's own that register algorithms, channels, ... before an experiment is read.
+
+An experiment file names them in `plugins`, the command line in `--plugin`.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from .errors import UserError
 _LOADED: dict[Path, ModuleType] = {}
 
 
-def load_plugin(path: str | Path) -> None:
-    """Import a Python file once; it calls `paota.register`."""
-    import_file(path, "--plugin")
+def load_plugin(path: str | Path, where: str = "--plugin") -> None:
+    """Import a Python file once; it calls `paota.register`. `where` names in messages who asked for it."""
+    import_file(path, where)
 
 
 def import_file(path: str | Path, where: str) -> ModuleType:

@@ -6,8 +6,9 @@ to them with `paota.register(kind, name, thing)` or with an entry point in the g
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -15,23 +16,50 @@ from .errors import UserError, unknown_name
 
 
 class Registry:
-    """Name -> thing. A value given as "module:attribute" is imported when it is first asked for."""
+    """Name -> thing. A value given as "module:attribute" is imported when it is first asked for.
 
-    def __init__(self, kind: str, **built_in: Any) -> None:
-        self.kind = kind
+    Args:
+        kind: what its things are.
+        needs: methods without which a thing is none of them; "a|b" where one of several will do.
+        settings: whether a thing is a frozen dataclass whose fields are settings.
+        also: what other people call the built-in things -> their names.
+        built_in: the things that come with paota, underscores for hyphens.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        needs: tuple[str, ...] = (),
+        settings: bool = True,
+        also: Mapping[str, str] | None = None,
+        **built_in: Any,
+    ) -> None:
+        self.kind, self.needs, self.settings, self.also = kind, needs, settings, also or {}
         self._things: dict[str, Any] = {name.replace("_", "-"): thing for name, thing in built_in.items()}
+        self._built_in = frozenset(self._things)
+        self._names: dict[
+            Any, str
+        ] = {}  # of all that was ever registered: objects of a class that was replaced live on
         self._plugins_loaded = False
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._things:
             self._load_plugins()
         if name not in self._things:
-            raise unknown_name(self.kind, name, self._things)
+            raise self.unknown(name)
         thing = self._things[name]
         if isinstance(thing, str):
             module, _, attribute = thing.partition(":")
-            thing = self._things[name] = getattr(importlib.import_module(module), attribute)
+            thing = getattr(importlib.import_module(module), attribute)
+            if name not in self._built_in:
+                self._check(name, thing)
+            self._things[name] = thing
         return thing
+
+    def unknown(self, name: str) -> UserError:
+        """The sentence for a name that nothing has."""
+        return unknown_name(self.kind, name, self, self.also)
 
     def __contains__(self, name: str) -> bool:
         return name in set(self)
@@ -41,17 +69,44 @@ class Registry:
         return iter(sorted(self._things))
 
     def add(self, name: str, thing: Any) -> None:
-        """Add `thing`; a built-in name cannot be taken over, so that a name always means one thing."""
-        if name in self._things and self._things[name] is not thing:
-            raise UserError(f"the {self.kind} '{name}' exists already")
+        """Add `thing`, once it is checked. The module that registered a name may register it anew, as a notebook cell
+        that is run again does; a name never passes from one module to another.
+        """
+        before = self._things.get(name)
+        if before is thing:
+            return
+        if before is not None and (name in self._built_in or _origin(before) != _origin(thing)):
+            raise UserError(f"the {self.kind} '{name}' exists already: choose another name")
+        self._check(name, thing)
         self._things[name] = thing
+        self._names[thing] = name
 
     def name_of(self, thing_type: type) -> str:
         """The name under which a class is registered; needed to write an experiment back to a file."""
+        if thing_type in self._names:
+            return self._names[thing_type]
         for name in self:
             if self[name] is thing_type:
                 return name
         raise UserError(f"{thing_type.__name__} is not a registered {self.kind}: paota.register it first")
+
+    def _check(self, name: str, thing: Any) -> None:
+        """Raise a `UserError` that says what `thing` lacks."""
+        who = f"the {self.kind} '{name}'"
+        if self.settings:
+            if not isinstance(thing, type):
+                raise UserError(f"{who} must be a class, not {type(thing).__name__}")
+            if not dataclasses.is_dataclass(thing) or not getattr(thing, "__dataclass_params__").frozen:  # noqa: B009
+                raise UserError(
+                    f"{who} must be a frozen dataclass: write @dataclass(frozen=True, kw_only=True) above it"
+                )
+        elif not callable(thing):
+            raise UserError(f"{who} must be a function or a class, not {type(thing).__name__}")
+        for need in self.needs:
+            if not any(callable(getattr(thing, method, None)) for method in need.split("|")):
+                raise UserError(f"{who} has no method {need.replace('|', ' or ')} (docs/extend.md shows what it needs)")
+        if missing := sorted(getattr(thing, "__abstractmethods__", ())):
+            raise UserError(f"{who} has no {' and no '.join(missing)} (docs/extend.md shows what it needs)")
 
     def _load_plugins(self) -> None:
         if self._plugins_loaded:
@@ -61,8 +116,24 @@ class Registry:
             self._things.setdefault(point.name, f"{point.module}:{point.attr}")
 
 
+def _origin(thing: Any) -> str | None:
+    """The module that a thing, or its "module:attribute", is of."""
+    return thing.partition(":")[0] if isinstance(thing, str) else getattr(thing, "__module__", None)
+
+
 ALGORITHMS = Registry(
     "algorithm",
+    needs=("amplitudes", "next_model"),
+    also={
+        "fedavg": "local-sgd",
+        "federated-averaging": "local-sgd",
+        "fedsgd": "local-sgd",
+        "sgd": "local-sgd",
+        "async": "fedasync",
+        "buffered": "fedbuff",
+        "air-comp": "full-power",
+        "channel-inversion": "baa",
+    },
     paota="paota.algorithms.paota:Paota",
     local_sgd="paota.algorithms.local_sgd:LocalSgd",
     paota_plus="paota.algorithms.paota_plus:PaotaPlus",
@@ -78,6 +149,19 @@ ALGORITHMS = Registry(
 )
 MODELS = Registry(
     "model",
+    needs=("init", "apply"),
+    also={
+        "logistic-regression": "softmax",
+        "logistic": "softmax",
+        "linear": "softmax",
+        "lenet": "lenet5",
+        "resnet8": "resnet",
+        "resnet20": "resnet",
+        "dnn": "mlp",
+        "fc": "mlp",
+        "perceptron": "mlp",
+        "pytorch": "torch",
+    },
     mlp="paota.models.mlp:Mlp",
     softmax="paota.models.softmax:Softmax",
     cnn="paota.models.cnn:Cnn",
@@ -94,6 +178,8 @@ MODELS = Registry(
 )
 LATENCIES = Registry(
     "latency",
+    needs=("draw",),
+    also={"log-normal": "lognormal", "constant": "per-device", "fixed": "per-device", "file": "trace"},
     uniform="paota.timing.latency:Uniform",
     lognormal="paota.timing.latency:LogNormal",
     per_device="paota.timing.latency:PerDevice",
@@ -102,6 +188,8 @@ LATENCIES = Registry(
 )
 CHANNELS = Registry(
     "channel",
+    needs=("draw|draw_at",),
+    also={"ricean": "rician", "awgn": "none", "ideal": "none", "clarke": "jakes"},
     rayleigh="paota.air.fading:Rayleigh",
     rician="paota.air.fading:Rician",
     jakes="paota.air.fading:Jakes",
@@ -109,6 +197,8 @@ CHANNELS = Registry(
 )
 PATH_LOSSES = Registry(
     "path_loss",
+    needs=("gain",),
+    also={"free-space": "log-distance", "3gpp": "umi", "urban-micro": "umi"},
     none="paota.air.path_loss:NoPathLoss",
     log_distance="paota.air.path_loss:LogDistance",
     umi="paota.air.path_loss:UrbanMicro",
@@ -121,12 +211,16 @@ DIGITAL_UPLINKS = Registry(
 )
 DATASETS = Registry(
     "dataset",
+    settings=False,
+    also={"cifar": "cifar10", "digits": "mnist"},
     mnist="paota.data.mnist:load",
     synthetic="paota.data.synthetic:load",
     cifar10="paota.data.cifar:load",
 )
 PARTITIONS = Registry(
     "partition",
+    needs=("__call__",),
+    also={"lda": "dirichlet", "pathological": "shards", "non-iid": "dirichlet", "homogeneous": "iid"},
     paper="paota.data.partition:Paper",
     rare_class="paota.data.partition:RareClass",
     dirichlet="paota.data.partition:Dirichlet",
@@ -136,12 +230,16 @@ PARTITIONS = Registry(
 )
 OPTIMISERS = Registry(
     "optimiser",
+    needs=("transformation",),
+    also={"nesterov": "momentum", "adamw": "adam"},
     sgd="paota.training.optimisers:Sgd",
     momentum="paota.training.optimisers:Momentum",
     adam="paota.training.optimisers:Adam",
 )
 SCHEDULES = Registry(
     "schedule",
+    needs=("factor",),
+    also={"none": "constant", "cosine-annealing": "cosine", "multi-step": "step"},
     constant="paota.training.schedules:Constant",
     cosine="paota.training.schedules:Cosine",
     exponential="paota.training.schedules:Exponential",
@@ -149,11 +247,22 @@ SCHEDULES = Registry(
 )
 SERVER_OPTIMISERS = Registry(
     "server_optimiser",
+    needs=("init", "step"),
+    also={"fedavg": "none", "fedavgm": "momentum", "fedadam": "adam", "fedyogi": "yogi"},
     none="paota.server.optimisers:NoOptimiser",
     sgd="paota.server.optimisers:ServerSgd",
     momentum="paota.server.optimisers:FedAvgM",
     adam="paota.server.optimisers:FedAdam",
     yogi="paota.server.optimisers:FedYogi",
+)
+CALLBACKS = Registry(
+    "callback",
+    settings=False,
+    also={"weights-and-biases": "wandb", "tb": "tensorboard"},
+    csv="paota.callbacks.stream:CsvStream",
+    tensorboard="paota.callbacks.tracking:TensorBoard",
+    mlflow="paota.callbacks.tracking:MLflow",
+    wandb="paota.callbacks.tracking:WandB",
 )
 
 KINDS = {
@@ -170,6 +279,7 @@ KINDS = {
         OPTIMISERS,
         SCHEDULES,
         SERVER_OPTIMISERS,
+        CALLBACKS,
     )
 }
 
@@ -177,8 +287,14 @@ KINDS = {
 def register(kind: str, name: str, thing: Any) -> None:
     """Make your own `thing` available by `name` in experiment files.
 
-    `kind`: "algorithm", "model", "latency", "channel", "path_loss", "digital", "dataset", "partition", "optimiser",
-    "schedule" or "server_optimiser".
+    What it lacks is said in a sentence. A notebook cell or file that registers a name again replaces it.
+
+    Args:
+        kind: "algorithm", "model", "latency", "channel", "path_loss", "digital", "dataset", "partition", "optimiser",
+            "schedule", "server_optimiser" or "callback".
+        name: what experiment files will call it; names that come with paota are taken.
+        thing: a frozen dataclass whose fields are its settings; for a data set, a function without arguments that
+            returns a `paota.Dataset`.
     """
     if kind not in KINDS:
         raise unknown_name("kind of thing to register", kind, KINDS)

@@ -6,10 +6,16 @@ beside it, and all algorithms of one experiment meet the same devices, latencies
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
+
+from .errors import UserError
+
+Seeds = int | Sequence[int]  # how many, or which
+LARGEST_SEED = 2**31 - 1
 
 
 class Purpose(IntEnum):
@@ -31,6 +37,29 @@ class Purpose(IntEnum):
     FAULT = 14
     LOCAL_STEPS = 15
     AUGMENTATION = 16
+
+
+def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:
+    """The seeds of all repetitions.
+
+    Args:
+        seeds: how many, counted up from `first`, or the numbers themselves.
+        first: the experiment's own seed.
+    """
+    if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool):
+        if seeds < 1:
+            raise UserError(f"seeds must be at least 1, not {seeds}")
+        return tuple(range(first, first + int(seeds)))
+    numbers = None if isinstance(seeds, str | bytes | bool) or not hasattr(seeds, "__iter__") else list(seeds)
+    if not numbers or not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers):
+        raise UserError(
+            f"seeds must be a number of repetitions, such as 3, or a list of seeds, such as [1, 2, 3], not {seeds!r}"
+        )
+    if bad := [n for n in numbers if not 0 <= n <= LARGEST_SEED]:
+        raise UserError(f"seeds: a seed lies between 0 and {LARGEST_SEED}, not at {bad[0]}")
+    if len(set(numbers)) < len(numbers):
+        raise UserError(f"seeds names a seed twice: {numbers}")
+    return tuple(sorted(int(n) for n in numbers))
 
 
 def host_rng(seed: int, purpose: Purpose, *counters: int) -> np.random.Generator:

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from .errors import UserError, unknown_name
+from .errors import UnknownSetting, UserError, unknown_name
 from .registry import Registry
 
 T = TypeVar("T")
@@ -28,21 +28,40 @@ def setting(
     above: float | None = None,
     options: tuple[str, ...] | None = None,
     instead_of: str | None = None,
+    doc: str = "",
+    also: tuple[str, ...] = (),
 ) -> Any:
-    """A field with a range: low <= value <= high, value > above, or one of `options`.
+    """A field of a settings class, with its range: values outside are refused in a sentence.
 
-    `instead_of` names another field of the same class that this one replaces where it is given.
+    Args:
+        default: its value where the experiment does not say.
+        low: the least value.
+        high: the largest value.
+        above: a bound that the value must exceed.
+        options: the texts to choose from.
+        instead_of: another field of the same class that this one replaces where it is given.
+        doc: one sentence for `paota settings` and the reference page; the unit stands in the field's name.
+        also: what other people call it; whoever writes that is told this name.
     """
-    limits = {"low": low, "high": high, "above": above, "options": options, "instead_of": instead_of}
-    return dataclasses.field(default=default, metadata={k: v for k, v in limits.items() if v is not None})
+    facts = {"low": low, "high": high, "above": above, "options": options, "instead_of": instead_of}
+    known = {name: fact for name, fact in facts.items() if fact is not None}
+    return dataclasses.field(default=default, metadata={**known, "doc": doc, "also": also})
 
 
-def choice(registry: Registry, default: str, *, adapt: Callable[[Any], Any] | None = None) -> Any:
+def choice(
+    registry: Registry,
+    default: str,
+    *,
+    adapt: Callable[[Any], Any] | None = None,
+    doc: str = "",
+    also: tuple[str, ...] = (),
+) -> Any:
     """A field that holds one of the registry's dataclasses; `default` is its name.
 
-    `adapt` makes such an object of whatever else is given in Python.
+    `adapt` makes such an object of whatever else is given in Python; `doc` and `also` as in `setting`.
     """
-    return dataclasses.field(default=None, metadata={"registry": registry, "default_name": default, "adapt": adapt})
+    facts = {"registry": registry, "default_name": default, "adapt": adapt, "doc": doc, "also": also}
+    return dataclasses.field(default=None, metadata=facts)
 
 
 def fields(cls: type) -> tuple[dataclasses.Field[Any], ...]:
@@ -83,7 +102,7 @@ def parse(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         valid.extend(names)
     for key in table:
         if key not in used:
-            raise unknown_name("setting", f"{where}.{key}", [f"{where}.{name}" for name in valid])
+            raise UnknownSetting(f"{where}.{key}", [f"{where}.{name}" for name in valid])
     for one, other in _alternatives(cls):
         if one in table and other in table:
             raise UserError(f"give {where}.{other} or {where}.{one}, not both")

@@ -2,11 +2,14 @@
 
 import io
 import math
+import re
+import time
 
 import numpy as np
 import pytest
 
-from paota import simulate
+from paota import Round, simulate
+from paota.cli import display as module
 from paota.cli.display import RunDisplay, TasksDisplay
 from paota.experiment import Experiment
 from paota.runs.pool import Update
@@ -21,28 +24,56 @@ def stream(monkeypatch):
     return io.StringIO()
 
 
+def start_of(plan):
+    return simulate._start(plan, None, None)
+
+
+def told(label, seed, round, accuracy):
+    return Round(label=label, algorithm="paota", seed=seed, round=round, rounds=4, metrics={"test_accuracy": accuracy})
+
+
 def test_a_run_counts_rounds_over_all_seeds_and_tells_of_divergence(stream):
     algorithms = [{"name": "paota", "label": "[red]mine"}, {"name": "local-sgd"}]
     plan = simulate.plan(Experiment.from_dict({**TABLE, "algorithms": algorithms}), seeds=2)
-    with RunDisplay(plan, stream) as display:
-        display.compiling("local-sgd")
-        display.compiled("local-sgd", 1.5)
-        display.advanced("[red]mine", 0, 4, 4, 0.5)
-        display.advanced("[red]mine", 1, 2, 4, math.nan)
-        display.finished(
-            Trajectory(
-                label="[red]mine", algorithm="paota", seed=1, metrics={"round": np.arange(3)}, devices={},
-                model=np.zeros(1), diverged_round=2,
-            )
-        )  # fmt: skip
-    shown = stream.getvalue()
-    assert "[red]mine: seed 1 diverged in round 2; the others go on" in shown  # a label is never markup
-    last = [line for line in shown.splitlines() if line.strip()][-2:]
-    assert last[0].startswith("[red]mine")
-    assert "6/8" in last[0]
-    assert "seed 1" in last[0]
-    assert "0/8" in last[1]
-    assert "compiled in 1.5 s" in last[1]
+    display = RunDisplay(stream)
+    display.start(start_of(plan))
+    display.compile("local-sgd", None)
+    display.compile("local-sgd", 1.5)
+    display.round(told("[red]mine", 0, 4, 0.5))
+    display.round(told("[red]mine", 1, 2, math.nan))
+    display.finish(
+        Trajectory(
+            label="[red]mine", algorithm="paota", seed=1, metrics={"round": np.arange(3)}, devices={},
+            model=np.zeros(1), diverged_round=2,
+        )
+    )  # fmt: skip
+    display.end(None)
+    warned, line = stream.getvalue().splitlines()
+    assert warned == "[red]mine: seed 1 diverged in round 2; the others go on"  # a label is never markup
+    mine, other = line.split(" | ")
+    assert re.fullmatch(r"\[red\]mine 6/8( .* rounds/s)? seed 1  accuracy 50.0%", mine)
+    assert other == "local-sgd 0/8 compiled in 1.5 s"
+
+
+def test_where_there_is_no_terminal_a_line_comes_every_few_seconds(stream, monkeypatch):
+    """Also while nothing is told: compiling has a clock."""
+    monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.01)
+    display = RunDisplay(stream)
+    display.start(start_of(simulate.plan(Experiment.from_dict(TABLE))))
+    display.compile("paota", None)
+    while not re.search(r"^paota 0/4 compiling 0 s \| local-sgd 0/4 waiting 0 s", stream.getvalue(), re.MULTILINE):
+        time.sleep(0.01)
+    display.end(None)
+
+
+def test_a_terminal_gets_bars_and_a_clock(stream, monkeypatch):
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    display = RunDisplay(stream)
+    display.start(start_of(simulate.plan(Experiment.from_dict(TABLE))))
+    display.compile("paota", None)
+    display.end(None)
+    assert re.search(r"paota +\S+ +.*0/4.*compiling 0 s", stream.getvalue())
 
 
 def test_tasks_are_counted_weighed_and_failures_stay_on_the_screen(stream):
@@ -53,7 +84,6 @@ def test_tasks_are_counted_weighed_and_failures_stay_on_the_screen(stream):
         display(Update("2", "advanced", 0.5))
         (task,) = display._bars.tasks
         assert (task.completed, task.total) == (9.5, 10.0)
-    shown = stream.getvalue()
-    assert "period = [6]: failed: its process was ended by SIGKILL [out of memory?]" in shown
-    assert "2/3 points" in shown
-    assert shown.rstrip().splitlines()[-1].count("period = 8") == 1  # the one that is under way
+    failed, line = stream.getvalue().splitlines()
+    assert failed == "period = [6]: failed: its process was ended by SIGKILL [out of memory?]"
+    assert line == "sweeping 2/3 points period = 8"  # the one that is under way

@@ -8,7 +8,7 @@ import pytest
 from paota.experiment import Experiment
 from paota.reproduce.evidence import Curves
 from paota.runs import measures
-from paota.runs.measures import Estimate, Spread, bootstrap, first_reach, median, newest, quantile, quartiles
+from paota.runs.measures import Spread, first_reach, median, newest, quantile, quartiles
 from paota.runs.results import Result, Trajectory
 from paota.sweeps.metrics import parse_metric, spread
 
@@ -118,18 +118,3 @@ def test_first_reach_and_newest_over_seeds():
 def test_spread_counts_who_got_there():
     assert Spread((10.0, NEVER, NEVER)).reached == 1
     assert (Spread((10.0, 20.0)).low, Spread((10.0, 20.0)).high) == (12.5, 17.5)
-
-
-def test_bootstrap_of_a_constant_has_no_width_and_pairs_stay_together():
-    a = np.arange(10.0)
-    made = bootstrap([a + 0.5, a], lambda x, y: float(np.mean(x) - np.mean(y)))
-    assert (made.value, made.low, made.high) == pytest.approx((0.5, 0.5, 0.5))  # unpaired draws would spread
-    again = bootstrap([a], lambda x: float(np.mean(x)))
-    assert again == bootstrap([a], lambda x: float(np.mean(x)))
-    # The mean of 10 draws from 0..9 has standard deviation sqrt(8.25/10) = 0.908.
-    assert again.high - again.low == pytest.approx(2 * 1.96 * 0.908, rel=0.1)
-
-
-def test_estimates_read_as_people_write_them():
-    assert str(Estimate(value=0.254, low=-0.1, high=0.3, unit="%")) == "25.4 [-10.0, 30.0] %"
-    assert str(Estimate(value=NEVER, low=1.0, high=NEVER, unit="s")) == "never [1, never] s"

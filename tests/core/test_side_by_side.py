@@ -1,5 +1,6 @@
 """Algorithms and seeds run side by side: same bits as one after another, one watcher at a time, errors end them all."""
 
+import itertools
 import threading
 import time
 
@@ -7,10 +8,11 @@ import jax
 import numpy as np
 import pytest
 
-from paota import engine, simulate
+from paota import Callback, CallbackError, engine, simulate
 from paota.errors import Interrupted, UserError
 from paota.experiment import Experiment
 from paota.simulate import schedule
+from paota.simulate.crew import anybody_left
 from paota.simulate.schedule import Schedule, cores
 
 TABLE = {
@@ -37,24 +39,23 @@ def outcome(result):
     ]
 
 
-class Watcher(simulate.Silent):
-    """Fails when two threads tell it something at once; sleeps a little, so that they would."""
+class Watcher(Callback):
+    """Keeps who told it what."""
 
     def __init__(self):
-        self.busy = threading.Lock()
         self.seen = []
 
-    def advanced(self, label, seed, round, rounds, accuracy):
-        assert self.busy.acquire(blocking=False)
+    def round(self, round):
         time.sleep(0.001)
-        self.seen.append((label, seed, round, threading.get_ident()))
-        self.busy.release()
+        self.seen.append((round.label, round.seed, round.round, threading.get_ident()))
 
 
 def test_same_bits_and_order_as_one_after_another(monkeypatch, three_cores):
     watcher = Watcher()
-    together = simulate.execute(plan(), progress=watcher, events_a_call=2)
-    assert len({thread for *_, thread in watcher.seen}) > 1  # it was side by side
+    together = simulate.execute(plan(), callbacks=[watcher], events_a_call=2)
+    assert {thread for *_, thread in watcher.seen} == {threading.get_ident()}  # callbacks are called where we are
+    units = [(label, seed) for label, seed, *_ in watcher.seen]
+    assert len(list(itertools.groupby(units))) > len(set(units))  # it was side by side
     monkeypatch.setattr(schedule, "cores", lambda: 1)
     assert outcome(together) == outcome(simulate.execute(plan(), events_a_call=2))
 
@@ -67,23 +68,23 @@ def test_double_precision_holds_in_every_thread(three_cores):
 
 def test_an_error_in_one_ends_all_and_is_the_one_that_is_told(three_cores):
     class Failing(Watcher):
-        def advanced(self, label, seed, round, rounds, accuracy):
-            super().advanced(label, seed, round, rounds, accuracy)
-            if label == "local-sgd":
+        def round(self, round):
+            super().round(round)
+            if round.label == "local-sgd" and round.round:
                 raise UserError("enough")
 
     watcher = Failing()
-    with pytest.raises(UserError, match="enough"):
-        simulate.execute(plan(), progress=watcher, events_a_call=1)
+    with pytest.raises(CallbackError, match="Failing failed in round: enough"):
+        simulate.execute(plan(), callbacks=[watcher], events_a_call=1)
     assert len(watcher.seen) < 3 * 3 * 12  # most were not computed
-    assert threading.active_count() == 1 or all("ThreadPool" not in t.name for t in threading.enumerate())
+    assert not anybody_left()
 
 
 def test_a_wish_to_stop_ends_all(three_cores):
     watcher = Watcher()
     with pytest.raises(Interrupted):
-        simulate.execute(plan(), progress=watcher, events_a_call=2, stop=lambda: len(watcher.seen) >= 5)
-    assert 5 <= len(watcher.seen) <= 5 + 3
+        simulate.execute(plan(), callbacks=[watcher], events_a_call=2, stop=lambda: len(watcher.seen) >= 5)
+    assert 5 <= len(watcher.seen) <= 5 + 3 * 2
 
 
 def test_seconds_are_shared_between_those_that_run_at_once(three_cores):

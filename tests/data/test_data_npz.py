@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from paota.data import bounded
+from paota.data.dataset import Dataset
 from paota.data.load import load_dataset
 from paota.errors import UserError
 
@@ -251,3 +252,15 @@ def test_a_lying_directory(tmp_path, npz_bytes, peak_bytes, case, compressed):
         with pytest.raises(UserError, match=sentence):
             load(tmp_path, content)
         assert peak() < MIB
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28)])
+def test_channels_first_is_refused(shape):
+    """[C, H, W] would be taken for a strip C pixels high with W channels, silently."""
+    x, y = np.zeros((4, *shape), np.uint8), np.arange(4) % 2
+    with pytest.raises(UserError, match=r"look like channels first.*np.moveaxis\(x, 1, -1\)"):
+        Dataset.from_arrays(name="mine", x_train=x, y_train=y, x_test=x, y_test=y)
+    turned = np.moveaxis(x, 1, -1)
+    assert (
+        Dataset.from_arrays(name="mine", x_train=turned, y_train=y, x_test=turned, y_test=y).input_shape[-1] == shape[0]
+    )

@@ -47,6 +47,14 @@ def test_every_word_of_the_air_is_documented():
                 assert option.name in AIR_PAGE
 
 
+def test_every_public_name_is_on_the_page_of_the_interface():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    types = {"Report"}  # what the page shows in signatures
+    assert [name for name in paota.__all__ if name not in types and not re.search(rf"\b{name}\b", page)] == []
+    for name in paota.__all__:
+        assert getattr(paota, name).__doc__ or name in types
+
+
 def test_the_field_has_all_algorithms_with_the_same_budget(field):
     entries = [variant for rival in field.RIVALS for variant in rival.variants()]
     made = paota.Experiment.from_dict(

@@ -1,14 +1,18 @@
-"""`paota new algorithm NAME`: what it writes works as it stands."""
+"""`paota new KIND NAME`: what it writes works as it stands, and what it leaves behind can be read."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import paota
+from paota import plugins
 from paota.cli import main
+from paota.cli.new import KINDS
+from paota.registry import ALGORITHMS
 
 SOURCE = Path(paota.__file__).parents[1]
 
@@ -19,22 +23,49 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_skeleton_passes_its_own_tests_and_runs(folder, capsys):
-    assert main(["new", "algorithm", "my-policy"]) == 0
-    assert sorted(file.name for file in folder.iterdir()) == ["my_policy.py", "my_policy.toml", "test_my_policy.py"]
-    assert "paota run my_policy.toml --plugin my_policy.py" in capsys.readouterr().out
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+def test_the_skeletons_pass_their_own_tests(folder, capsys):
+    """All kinds in one process: most of its time is importing JAX."""
+    for kind in KINDS:
+        assert main(["new", kind, f"my-{kind}"]) == 0
+        assert f"paota run my_{kind}.toml" in capsys.readouterr().out
+    assert len(list(folder.iterdir())) == 3 * len(KINDS)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(folder)])}
     tested = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "pytest", "-q", "test_my_policy.py"],
+        [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert tested.returncode == 0, tested.stdout
-    assert "2 passed" in tested.stdout
+    assert "11 passed" in tested.stdout
 
-    settings = ["--set", "rounds=3", "--set", "model.name=softmax", "--set", 'algorithms=[{name="my-policy"}]']
-    assert main(["run", "my_policy.toml", "--plugin", "my_policy.py", *settings, "--out", "run", "--quiet"]) == 0
-    assert "my-policy" in capsys.readouterr().out
-    assert main(["report", "run", "--plugin", "my_policy.py"]) == 0
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_experiment_of_a_skeleton_can_be_planned(folder, kind):
+    """The file names its plug-in, so nothing else is needed, from wherever it is read."""
+    main(["new", kind, f"my-{kind}"])
+    made = paota.Experiment.from_file(folder / f"my_{kind}.toml")
+    assert made.plugins == (str((folder / f"my_{kind}.py").resolve()),)
+    assert f"my-{kind}" in str(made.to_dict())
+
+
+def test_a_run_with_a_plug_in_opens_without_it(folder, capsys, monkeypatch):
+    """Run, forget the plug-in, and read the folder: as data, without executing anything; with it, as it was."""
+    main(["new", "algorithm", "my-policy"])
+    small = ["--set", "rounds=2", "--set", "model.name=softmax", "--set", 'algorithms=[{name="my-policy"}]']
+    assert main(["run", "my_policy.toml", *small, "--out", "run", "--quiet"]) == 0
+    whole = paota.load("run")
+    assert whole.experiment.contestants[0].label == "my-policy"
+    assert f"paota run experiment.toml --plugin {folder.resolve()}/my_policy.py" in Path("run/report.html").read_text()
+    monkeypatch.setattr(ALGORITHMS, "_things", {k: v for k, v in ALGORITHMS._things.items() if k != "my-policy"})
+    monkeypatch.setattr(plugins, "_LOADED", {})
+    Path("my_policy.py").write_text("raise SystemExit('a run folder must not run code')\n")
+    opened = paota.load("run")
+    np.testing.assert_array_equal(opened.array("my-policy", "test_loss"), whole.array("my-policy", "test_loss"))
+    assert opened.experiment.to_dict() == whole.experiment.to_dict()
+    assert "my-policy" in repr(opened)
+    assert main(["report", "run", "--out", "again.html"]) == 0
+    assert "--plugin" in Path("again.html").read_text()
+    with pytest.raises(paota.UserError, match=r"opened as data.*unknown algorithm 'my-policy'"):
+        opened.shards  # noqa: B018
 
 
 def test_nothing_is_overwritten(folder, capsys):

@@ -58,12 +58,9 @@ def test_algorithms_are_chosen_by_label_and_must_be_deployable() -> None:
     ]
     with pytest.raises(paota.UserError, match="did you mean 'paota'"):
         Deployment(algorithms="poata").contestants(experiment)
-    buffered = paota.Experiment.from_dict({"algorithms": [{"name": "fedbuff"}]})
-    with pytest.raises(paota.UserError, match="'fedbuff' cannot be deployed yet"):
-        Deployment().contestants(buffered)
-    impatient = paota.Experiment.from_dict({"algorithms": [{"name": "local-sgd", "deadline_s": 9.0}]})
-    with pytest.raises(paota.UserError, match="knows neither selected nor deadline_s"):
-        Deployment().contestants(impatient)
+    grouped = paota.Experiment.from_dict({"algorithms": [{"name": "air-fedga"}]})
+    with pytest.raises(paota.UserError, match="'air-fedga' cannot be deployed yet"):
+        Deployment().contestants(grouped)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +69,14 @@ def test_algorithms_are_chosen_by_label_and_must_be_deployable() -> None:
         (["--set", "data.devices=100"], "at most 32 are started"),
         (["--set", "data.devises=5"], "did you mean 'data.devices'"),
         (["nowhere.toml"], "no such experiment file"),
+        (["--time-scale", "0"], "--time-scale must be above 0"),
+        (["--time-scale", "nan"], "--time-scale must be above 0"),
+        (["--resume", "nowhere"], "holds no checkpoint"),
+        (["--resume", "x", "--preset", "quick"], "as it was"),
+        (["--keys", "x"], "--keys goes with --listen"),
+        (["--listen", "8000"], "--listen must be HOST:PORT"),
+        (["--listen", "0.0.0.0:8000", "--insecure"], "there is always TLS"),
+        (["--listen", "0.0.0.0:8000", "--keys", "x"], "paota keys x --devices 100"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_starts_nothing(
@@ -102,3 +107,17 @@ def test_write_app_makes_an_app_that_flower_accepts(tmp_path: Path, capsys: pyte
     written = tomllib.loads((app / "experiment.toml").read_text())
     assert written["data"]["dataset"] == str(tmp_path / "own.npz")  # still found from where the app is
     capsys.readouterr()
+
+
+def test_keys_are_made_once_and_secrets_are_the_owners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+    keys = tmp_path / "keys"
+    assert main(["keys", str(keys), "--devices", "2", "--names", "server.example.org,192.0.2.10"]) == 0
+    assert {file.name for file in keys.iterdir()} == {
+        "ca.crt", "server.crt", "server.key", "node-0", "node-0.pub", "node-1", "node-1.pub",
+    }  # fmt: skip
+    assert {(keys / name).stat().st_mode & 0o777 for name in ("server.key", "node-0", "node-1")} == {0o600}
+    assert main(["keys", str(keys), "--devices", "2", "--names", "x"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["device", "server.example.org:8000", "--keys", str(keys), "--device", "2", "--devices", "3"]) == 2
+    assert "has no node-2" in capsys.readouterr().err

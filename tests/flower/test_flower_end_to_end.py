@@ -1,7 +1,6 @@
 """A real SuperLink and five real SuperNodes, with TLS and node authentication, train MNIST on loopback.
 
-One SuperNode is killed midway, one update is NaN. The period is fitted to the machine: a local
-training costs a few seconds, most of which Flower and JAX need to start a process, and many times that on a busy one.
+One SuperNode is killed midway, one update is NaN.
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -28,16 +25,6 @@ DEVICES, PERIOD_S, ROUNDS = 5, 4.0, 12
 TARGET = 0.75
 LIMIT_S = 900.0  # a hang must not last; the usual time is about 100 s
 CHANGES = f"rounds={ROUNDS}; timing.period_s={PERIOD_S}; training.local_steps=60; data.classes_per_device=10"
-TRAIN_ONCE = """
-import flwr.supernode.runtime.run_clientapp
-from pathlib import Path
-import numpy as np
-from paota.flower.deployment import Deployment
-from paota.flower.training import LocalTrainer, shard_of
-experiment = Deployment(changes={changes!r}).load(Path({app!r}))
-trainer = LocalTrainer(experiment, experiment.training, 0, shard_of(experiment, 0))
-trainer(np.zeros(trainer.layout.size, np.float32), 0, 0)
-"""
 
 
 @pytest.fixture
@@ -48,25 +35,12 @@ def app(tmp_path: Path) -> Path:
     return target
 
 
-def seconds_a_training(federation: LocalFederation, app: Path) -> float:
-    """What one training costs in a process of its own, compilation cached, on this machine at this moment."""
-    code = TRAIN_ONCE.format(changes=CHANGES, app=str(app))
-    for _ in range(2):  # the first one fills the cache
-        begin = time.monotonic()
-        subprocess.run([sys.executable, "-c", code], env=federation.environment, check=True, timeout=300)
-    return time.monotonic() - begin
-
-
 def test_mnist_with_a_dead_node_and_a_nan_update(app: Path, tmp_path: Path) -> None:
     out, work = tmp_path / "run", tmp_path / "federation"
     started: dict[str, int] = {}
     with LocalFederation(work, DEVICES) as federation:
-        started.update({name: process.pid for name, process in federation.processes.items()})
-        real_period_s = min(30.0, max(PERIOD_S, 1.2 * seconds_a_training(federation, app)))
-        run_config = {
-            "out": str(out), "changes": CHANGES, "emulate-latency": False,
-            "time-scale": real_period_s / PERIOD_S, "patience": 3.0,
-        }  # fmt: skip
+        started.update({name: process.pid for name, process in federation.running.items()})
+        run_config = {"out": str(out), "changes": CHANGES, "emulate-latency": False, "patience": 3.0}
         run = federation.run_app(app, run_config, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         lines = follow(run, federation)
     told = "".join(lines)

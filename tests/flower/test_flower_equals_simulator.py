@@ -43,6 +43,10 @@ CASES = {
         "training": {"optimiser": "momentum", "schedule": "exponential", "decay_factor": 0.8, "epochs": 1, "proximal": 0.1},
         "server": {"optimiser": "momentum", "learning_rate": 0.5},
     },
+    "fedbuff": {"name": "fedbuff", "buffer_size": 3},
+    "fedasync": {"name": "fedasync"},
+    "fed-plus": {"name": "paota-plus", "label": "fed-plus"},
+    "fed-first": {"name": "local-sgd", "label": "fed-first", "participants": 3, "selected": 9},
     "paota-augmented": {"name": "paota", "label": "paota-augmented", "training": {"augment": "crop-flip"}},
 }  # fmt: skip
 
@@ -52,8 +56,12 @@ def test_deployment_equals_simulation(label: str, tmp_path: Path) -> None:
     table = {**TABLE, "algorithms": [CASES[label]]}
     if label == "paota-augmented":
         table["data"] = {**TABLE["data"], "normalise": "channel"}
+    scale = 1.0
+    if label.startswith("fed"):  # every arrival counts: far apart, and seen soon
+        table |= {"rounds": 4, "timing": {"latency": "per-device", "seconds": [5.03 + 0.97 * k for k in range(9)]}}
+        scale = 50.0
     simulated = paota.run(table)
-    deployed, _ = deploy(tmp_path, table)
+    deployed, _ = deploy(tmp_path, table, **{"time-scale": scale})
 
     (sim,), (real,) = simulated.of(label), deployed.of(label)
     for column in ("round", "device", "version", "staleness"):

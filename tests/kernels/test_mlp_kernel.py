@@ -35,11 +35,13 @@ NETWORKS = [
 
 
 class Case:
-    def __init__(self, shape, hidden, classes, *, density=0.3, devices=6, steps=3, batch=5, seed=0):
+    def __init__(self, shape, hidden, classes, *, density=0.3, devices=6, steps=3, batch=5, seed=0, floats=False):
         rng = np.random.default_rng(seed)
         shape = shape if isinstance(shape, tuple) else (shape,)
         self.x = (rng.integers(1, 256, (50, *shape)) * (rng.random((50, *shape)) < density)).astype(np.uint8)
         self.x[0] = 0  # a black image: its row holds nothing
+        if floats:
+            self.x = self.x.astype(np.float32) / 100 - 0.5 * (self.x > 0)  # of both signs, and zeros
         self.y = rng.integers(0, classes, 50).astype(np.int32)
         self.weight = rng.random(50).astype(np.float32)
         model = Mlp(hidden=hidden) if hidden else Softmax()
@@ -60,15 +62,24 @@ class Case:
     def judge(self, learner, first=0, count=50):
         x = jax.tree.map(jnp.asarray, learner.encode(self.x))
         judged = jax.jit(learner.judge, static_argnames="count")
-        return np.array(judged(self.ring[1], x, jnp.asarray(self.y), jnp.asarray(self.weight), first, count=count))
+        sums = judged(self.ring[1], x, jnp.asarray(self.y), jnp.asarray(self.weight), first, count=count)
+        return np.concatenate([np.ravel(part) for part in sums])  # score, loss, right answers by label
+
+
+def check_against_the_generic_path(case):
+    for ours, theirs in zip(case.train(case.fused), case.train(case.generic), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-5)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
 def test_agrees_with_the_generic_path(network):
-    case = Case(*network)
-    for ours, theirs in zip(case.train(case.fused), case.train(case.generic), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-5)
+    check_against_the_generic_path(Case(*network))
+
+
+@pytest.mark.parametrize("network", [NETWORKS[2], NETWORKS[5]], ids=str)
+def test_floats_are_taken_as_they_are(network):
+    check_against_the_generic_path(Case(*network, floats=True))
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86 processors")
@@ -79,7 +90,7 @@ def test_agrees_with_the_generic_path(network):
 def test_agrees_on_older_processors(flag, tmp_path):
     """The same source, compiled with narrower vectors. In a process of its own: JAX knows one kernel of a name."""
     compiler = tmp_path / "compiler"
-    compiler.write_text(f'#!/bin/sh\nexec {build._compiler()} "$@" {flag}\n')
+    compiler.write_text(f'#!/bin/sh\nexec {build.find_compiler()} "$@" {flag}\n')
     compiler.chmod(0o755)
     check = "from test_mlp_kernel import *\nfor n in NETWORKS[1], NETWORKS[5]: test_agrees_with_the_generic_path(n)"
     environment = os.environ | {"CXX": str(compiler), "PAOTA_CACHE_DIR": str(tmp_path / "cache")}
@@ -170,10 +181,11 @@ def test_equal_logits_count_as_argmax_counts_them():
     learner = mlp.FusedMlp((1, 3))
     x = jax.tree.map(jnp.asarray, learner.encode(np.zeros((3, 1), np.uint8)))
     flat = jnp.zeros(6)  # all logits equal: argmax is class 0
-    accuracy, loss = jax.jit(learner.judge, static_argnames="count")(
+    accuracy, loss, by_label = jax.jit(learner.judge, static_argnames="count")(
         flat, x, jnp.array([0, 1, 2], jnp.int32), jnp.full(3, 1 / 3), 0, count=3
     )
     np.testing.assert_allclose([accuracy, loss], [1 / 3, np.log(3)], rtol=1e-6)
+    assert by_label.tolist() == [1, 0, 0]
 
 
 def test_large_logits_stay_finite():
@@ -183,9 +195,9 @@ def test_large_logits_stay_finite():
 
 
 def test_who_gets_the_kernel(monkeypatch):
-    bytes_, floats = np.zeros((2, 8), np.uint8), np.zeros((2, 8), np.float32)
-    assert choose(Mlp(), bytes_, 3, PLAIN)[1] == "fused kernel"
-    assert "float32" in choose(Mlp(), floats, 3, PLAIN)[1]
+    bytes_, floats, doubles = (np.zeros((2, 8), dtype) for dtype in (np.uint8, np.float32, np.float64))
+    assert choose(Mlp(), bytes_, 3, PLAIN)[1] == choose(Mlp(), floats, 3, PLAIN)[1] == "fused kernel"
+    assert "float64" in choose(Mlp(), doubles, 3, PLAIN)[1]
     assert "too large" in choose(Mlp(hidden=(4096, 4096)), bytes_, 3, PLAIN)[1]
     for beyond in ({"optimiser": "momentum"}, {"schedule": "cosine"}, {"proximal": 0.1}, {"epochs": 1}):
         training = parse(Training, beyond, "training")
@@ -194,11 +206,11 @@ def test_who_gets_the_kernel(monkeypatch):
     assert choose(Mlp(), bytes_, 3, PLAIN)[1].startswith("generic")
 
 
-def test_without_a_compiler_the_generic_path_runs(monkeypatch, tmp_path):
+def test_without_a_compiler_the_generic_path_runs_and_one_line_says_so(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("PAOTA_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    build.library.cache_clear()
+    build.outcome.cache_clear()
     try:
         table = {
             "rounds": 1,
@@ -207,8 +219,11 @@ def test_without_a_compiler_the_generic_path_runs(monkeypatch, tmp_path):
         }
         result = simulate.run(table)
         assert result.info["learner"] == "generic (no C++ compiler found)"
+        (record,) = caplog.records
+        for part in ("no C++ compiler found", "several times slower", "install g++"):
+            assert part in record.getMessage()
     finally:
-        build.library.cache_clear()
+        build.outcome.cache_clear()
 
 
 def test_a_compiler_that_fails_is_told(monkeypatch, tmp_path):
@@ -217,9 +232,22 @@ def test_a_compiler_that_fails_is_told(monkeypatch, tmp_path):
     broken.chmod(0o755)
     monkeypatch.setenv("CXX", str(broken))
     monkeypatch.setenv("PAOTA_CACHE_DIR", str(tmp_path / "cache"))
-    build.library.cache_clear()
+    build.outcome.cache_clear()
     try:
         assert "not today" in str(mlp.unsuitable(Mlp(), np.zeros((1, 4), np.uint8), 2))
         assert not list((tmp_path / "cache" / "kernels").iterdir())  # nothing half-written
     finally:
-        build.library.cache_clear()
+        build.outcome.cache_clear()
+
+
+def test_a_wheel_brings_a_library_for_each_level_of_processors(monkeypatch, tmp_path):
+    monkeypatch.setattr(build, "SHIPPED", tmp_path)
+    monkeypatch.setattr(build.platform, "machine", lambda: "x86_64")
+    best, middle, least = build.LEVELS["x86_64"]
+    monkeypatch.setattr(build, "_features", lambda: {"sse2"} | build.LEVELS["x86_64"][middle])
+    assert build.shipped("mlp") is None
+    for level in (best, middle, least):
+        (tmp_path / f"mlp-{level}.so").touch()
+    assert build.shipped("mlp") == tmp_path / f"mlp-{middle}.so"
+    monkeypatch.setattr(build, "_features", set)
+    assert build.shipped("mlp") == tmp_path / f"mlp-{least}.so"

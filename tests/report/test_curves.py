@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paota.pages.curves import (
@@ -34,7 +34,6 @@ def test_median_and_quartiles_over_three_seeds() -> None:
     np.testing.assert_allclose(curve.high, [3, 7])
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=4, max_size=4), min_size=1, max_size=20))
 def test_quantiles_agree_with_numpy(table: list[list[float | None]]) -> None:
     matrix = np.array([[0.0, *row] for row in table], dtype=float)  # None becomes NaN
@@ -90,6 +89,24 @@ def test_a_seed_that_stopped_early_does_not_cut_the_others_off() -> None:
     assert curve.middle[-1] == pytest.approx((1 + 20 / 21) / 2)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_seeds_that_stopped_at_a_target_cut_the_curve_where_the_first_did(shared: bool) -> None:
+    """The median of those that are left would fall: they are the slow ones."""
+    ends = {0: 20, 1: 21, 2: 23, 3: 2}  # the last one much sooner: it does not cut
+    seed, round = (np.concatenate(parts) for parts in zip(
+        *((np.full(end + 1, s), np.arange(end + 1)) for s, end in ends.items()), strict=True))  # fmt: skip
+    value = round / 20 - 0.2 * (seed == 2)
+    time_s = 8.0 * round if shared else (8.0 + 0.1 * seed) * round
+    table = {"seed": seed, "round": round, "value": value, "time_s": time_s}
+    curve = against_round(table, "value", 100)
+    assert curve is not None
+    assert curve.x[-1] == 20
+    assert (np.diff(curve.middle[3:]) > 0).all()
+    timed = against_time(table, "value", 100)
+    assert timed is not None
+    assert timed.x[-1] == (160 if shared else pytest.approx(160))
+
+
 def test_spending_is_summed_over_the_rounds() -> None:
     table = rows(seed=[0, 0, 0], round=[0, 1, 2], energy_j=[np.nan, 3.0, 4.0], value=[0.1, 0.2, 0.3])
     curve = against_total(table, "energy_j", "value", 100)
@@ -117,7 +134,6 @@ def test_thinning_keeps_the_ends_a_spike_and_an_alternation() -> None:
     assert 0.2 < (alternating.middle == 30.0).mean() < 0.8
 
 
-@settings(deadline=None)
 @given(st.integers(3, 60), st.integers(3, 400))
 def test_thinning_gives_the_number_asked_for_in_order(points: int, length: int) -> None:
     x = np.arange(float(length))

@@ -15,16 +15,17 @@ from paota.pages.bound import bound_figures
 from paota.pages.page import Section
 from paota.pages.reproduction import draw_all, write_page
 from paota.reproduce import catalogue
-from paota.reproduce.claims import judge_all
-from paota.reproduce.evidence import Curves, Evidence, NoiseCurve
+from paota.reproduce.claims import claims
+from paota.reproduce.evidence import Curves, Evidence, NoiseCurve, Radiated
 from paota.reproduce.gather import METHOD_LABELS
+from paota.reproduce.judge import judge_all
 from paota.reproduce.tables import ablation_rows, accuracy_rows, break_rows, power_rows, table1_rows
 
 from .browser import Browser
 from .factory import make_result
 
 SEEDS, ROUNDS, DEVICES = 3, 12, 8
-SCALE = replace(catalogue.quick(SEEDS), base={"data": {"devices": DEVICES}})
+SCALE = replace(catalogue.full(SEEDS), base={"data": {"devices": DEVICES}})
 HOSTILE = '</script><img src=x onerror="alert(1)">'
 
 
@@ -55,7 +56,7 @@ def curves(end: float = 0.9, round_s: float = 8.0) -> Curves:
 
 def cell(*labels: str, **arrays: np.ndarray) -> MadeUp:
     columns = {"test_accuracy": rising(0.9), "time_s": curves().time_s}
-    columns |= {"over_budget": 0 * rising(1), "noise_std": 1e-8 + 0 * rising(1)}
+    columns |= {"over_budget": 0 * rising(1), "noise_std": 1e-8 + 0 * rising(1), "transmit_w_mean": 5 + 0 * rising(1)}
     own = {f"{i}/{name}": values for i in range(len(labels)) for name, values in columns.items()}
     return MadeUp(list(labels), own | arrays, {})
 
@@ -93,9 +94,12 @@ def made_up() -> tuple[dict[str, MadeUp], Evidence]:
     settings = {method: curves(0.9, 8 if "paota" in method else 15) for method in METHOD_LABELS}
     noise = {
         name: NoiseCurve(
-            title=title, levels_dbm=(-300.0, -74.0, 0.0), accuracy=np.tile([[0.9], [0.8], [0.1]], SEEDS), path_loss=far
+            title=title, levels_dbm=(-300.0, -74.0, 0.0), accuracy=np.tile([[0.9], [0.8], [0.1]], SEEDS), path_loss=far,
+            radiated=Radiated(median_w=watts, over_budget=float(watts > 15)),
         )
-        for name, title, far in (("paota-paper", HOSTILE, False), ("cotaf-fading-far", "COTAF", True))
+        for name, title, far, watts in (
+            ("paota-paper", HOSTILE, False, 12164.0), ("cotaf", "COTAF", False, 7.2), ("cotaf-fading-far", "COTAF", True, 1.0),
+        )
     }  # fmt: skip
     loud = {method: settings[method] for method in ("paota", "paota-update", "cotaf")}
     return cells, Evidence(quiet=settings, loud=loud, six=settings, optimum=np.full(SEEDS, 0.1), noise=noise)
@@ -112,10 +116,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Section]]
         "accuracy": list(accuracy_rows(evidence)),
         "breaks": list(break_rows(evidence)),
         "ablations": list(ablation_rows(cells)),  # type: ignore[arg-type]
-        "power": list(power_rows(cells)),  # type: ignore[arg-type]
+        "power": list(power_rows(cells, evidence)),  # type: ignore[arg-type]
         "optimum": [],
     }
-    write_page(folder / "report.html", SCALE, cells, judge_all(evidence), tables, sections)
+    write_page(folder / "report.html", SCALE, cells, judge_all(evidence, claims()), tables, sections)
     return folder / "report.html", sections
 
 
@@ -143,7 +147,7 @@ def test_the_figures_show_the_evidence(page: tuple[Path, list[Section]]) -> None
     slow = accuracy["seconds"].traces[2]
     assert max(slow["x"]) == ROUNDS * 8  # the paper compares up to where PAOTA ends
     assert slow["y"][-1] == pytest.approx(local_sgd["y"][6])  # 96 s are six whole rounds of 15 s
-    (noise,) = figures["noise-near"].views["all"].traces
+    noise, _ = figures["noise-near"].views["all"].traces
     assert (noise["x"], noise["y"], noise["name"]) == ([-74, 0], [0.8, 0.1], HOSTILE)
     assert len(figures["system"].views["all"].traces[-2]["customdata"]) > 0
     assert [trace["series"] for trace in figures["beta"].views["all"].traces] == [0, 1]
@@ -181,7 +185,9 @@ def test_in_a_browser(browser: Browser, page: tuple[Path, list[Section]], width:
         ".map((place) => place.dataset.figure)"
     )
     assert empty == []
-    assert browser.run("document.querySelectorAll('.prose .badge').length") == 7
+    trials = 2 + 2 + 2 + 3 + 4 + 3 + 2  # of the seven claims; only two lines of the noise sweep are there
+    assert browser.run("document.querySelectorAll('.prose .badge').length") == 7 + trials
+    assert "12,164 W against 7.2 W (+32 dB); unequal" in browser.run("document.body.textContent")
     assert browser.run("document.querySelectorAll('main img, .plot a').length") == 0
     legend = browser.run("document.querySelector('[data-figure=noise-near] .legend').textContent")
     assert "</script><img" in legend

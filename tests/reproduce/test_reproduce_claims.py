@@ -3,45 +3,50 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from paota.reproduce.claims import CHANGED, FAILED, REPRODUCED, claims, judge, judge_all
-from paota.reproduce.evidence import Curves, Evidence, NoiseCurve
+from paota.reproduce.claims import claims
+from paota.reproduce.evidence import Curves, Evidence, NoiseCurve, Radiated
+from paota.reproduce.judge import CHANGED, FAILED, FAILS, HOLDS, REPRODUCED, UNDECIDED, judge_all
 
 SEEDS, ROUNDS = 10, 60
+WITHIN, BEYOND = Radiated(median_w=7.2, over_budget=0.0), Radiated(median_w=12164.0, over_budget=1.0)
 
 
-def curves(*, ends=0.85, half_life=8.0, round_s=8.0, objective_end=0.5, wobble=0.0):
+def curves(*, ends=0.85, half_life=8.0, falls=8.0, round_s=8.0, objective_end=0.5, wobble=0.0, radiated=None):
     """Accuracy rises towards `ends`, F falls towards `objective_end`; seeds differ a little, in a known way."""
     r = np.arange(ROUNDS + 1)
     shift = np.linspace(-1, 1, SEEDS)[:, None] * (0.002 + wobble)
-    rise = 1 - 0.5 ** (r / half_life)
+    own = np.sin(np.arange(1, SEEDS + 1) * (ends + half_life))[:, None] * 0.001  # what a method adds to a seed
     return Curves(
-        accuracy=np.clip(0.1 + (ends - 0.1) * rise + shift, 0, 1),
+        accuracy=np.clip(0.1 + (ends - 0.1) * (1 - 0.5 ** (r / half_life)) + shift + own, 0, 1),
         time_s=np.broadcast_to(r * round_s, (SEEDS, ROUNDS + 1)).astype(float),
-        objective=objective_end + (2.3 - objective_end) * (1 - rise) + shift,
+        objective=objective_end + (2.3 - objective_end) * 0.5 ** (r / falls) + shift + own,
+        radiated=radiated,
     )
 
 
-def noise_curve(breaks_dbm):
-    levels = (-300.0, -100.0, -80.0, -60.0, -40.0, -20.0, 0.0)
+def noise_curve(breaks_dbm, radiated=WITHIN):
+    levels = (-300.0, -174.0, -100.0, -80.0, -74.0, -60.0, -40.0, -20.0, 0.0)
     accuracy = [[0.8 if level < breaks_dbm + 0.1 * seed else 0.1 for seed in range(SEEDS)] for level in levels]
-    return NoiseCurve(title="made up", levels_dbm=levels, accuracy=np.array(accuracy))
+    return NoiseCurve(title="made up", levels_dbm=levels, accuracy=np.array(accuracy), radiated=radiated)
 
 
 def evidence(*, paota=None, update=None, local=None, cotaf=None, loud=None, six=None, noise=None):
     """The paper as it would like to be: every claim holds. Each argument spoils one thing."""
     quiet = {
-        "paota": paota or curves(ends=0.88, half_life=10, round_s=8, objective_end=0.45),
-        "paota-update": update or curves(ends=0.89, half_life=9, round_s=8, objective_end=0.44),
+        "paota": paota or curves(ends=0.88, half_life=10, round_s=8, objective_end=0.48),
+        "paota-update": update or curves(ends=0.89, half_life=9, round_s=8, objective_end=0.47),
         "local-sgd": local or curves(ends=0.86, half_life=8, round_s=15, objective_end=0.50),
-        "cotaf": cotaf or curves(ends=0.84, half_life=14, round_s=15, objective_end=0.37),
+        "cotaf": cotaf or curves(ends=0.84, half_life=14, round_s=15, objective_end=0.51),
     }
+    hurt = curves(ends=0.70, half_life=14, round_s=15, objective_end=0.9, radiated=WITHIN)
     return Evidence(
         quiet=quiet,
-        loud=loud or {**quiet, "cotaf": curves(ends=0.70, half_life=14, round_s=15, objective_end=0.9)},
+        loud=loud or {**quiet, "paota": replace(quiet["paota"], radiated=WITHIN), "cotaf": hurt},
         six=six or quiet,
         optimum=np.full(SEEDS, 0.1),
         noise=noise or {},
@@ -49,109 +54,116 @@ def evidence(*, paota=None, update=None, local=None, cotaf=None, loud=None, six=
 
 
 def verdict_of(name, made):
-    claim = next(c for c in claims() if c.id == name)
-    return judge(claim, made)
+    """As if it were the only claim."""
+    (verdict,) = judge_all(made, [claim for claim in claims() if claim.id == name])
+    return verdict
+
+
+def outcomes(verdict):
+    return [tried.outcome for tried in verdict.tried]
 
 
 def test_the_paper_as_it_would_like_to_be():
-    assert {v.claim.id: v.status for v in judge_all(evidence())} == dict.fromkeys(
+    assert {v.claim.id: v.status for v in judge_all(evidence(), claims())} == dict.fromkeys(
         ["close", "smaller-gap", "similar", "ordering", "rounds-for-time", "time-saved", "robust"], REPRODUCED
     )
 
 
-def test_cotaf_that_equals_local_sgd_is_closer_to_it():
+def test_close_is_about_local_sgd_whatever_cotaf_does():
+    """Before, COTAF at a distance of 0 from Local SGD made the claim impossible."""
     local = curves(ends=0.86, half_life=8, round_s=15)
-    made = evidence(local=local, cotaf=local)
-    verdict = verdict_of("close", made)
-    # At -74 dBm/Hz the made-up COTAF is hurt, so the claim holds there: a change, and it is named.
-    assert (verdict.status, verdict.change) == (CHANGED, "N0 = -74 dBm/Hz")
-    unhurt = evidence(local=local, cotaf=local, loud={**made.quiet})
-    assert verdict_of("close", unhurt).status == FAILED
-    assert verdict_of("close", unhurt).estimate.high < 0
-    assert verdict_of("ordering", made).status == FAILED  # no step between Local SGD and COTAF
+    assert verdict_of("close", evidence(local=local, cotaf=local)).status == REPRODUCED
+    far = evidence(paota=curves(falls=14))
+    assert (verdict_of("close", far).status, verdict_of("close", far).changed.change) == (CHANGED, "payload = update")
+    assert verdict_of("close", evidence(paota=curves(falls=14), update=curves(falls=14))).status == FAILED
+    assert verdict_of("ordering", evidence(local=local, cotaf=local)).status == UNDECIDED  # no step, up or down
 
 
 def test_a_smaller_gap_only_with_updates():
     made = evidence(paota=curves(objective_end=0.7))
     verdict = verdict_of("smaller-gap", made)
-    assert (verdict.status, verdict.change) == (CHANGED, "payload = update")
+    assert (verdict.status, verdict.changed.change) == (CHANGED, "payload = update")
     assert verdict.estimate.value == pytest.approx(-0.2, abs=0.02)
-    assert verdict.changed_estimate.low > 0
+    assert verdict.changed.estimate.low > 0
     both = evidence(paota=curves(objective_end=0.7), update=curves(objective_end=0.7))
     assert verdict_of("smaller-gap", both).status == FAILED
 
 
-def test_similar_needs_the_whole_interval_inside_the_margin():
-    # Gaps: COTAF 0.27 + 1.93/2^(60/14) = 0.37, PAOTA 0.35 + 1.85/2^6 = 0.38. With 0.7 + ... PAOTA is far off.
+def test_similar_needs_an_equivalence_that_is_shown():
     assert verdict_of("similar", evidence()).status == REPRODUCED
     far = evidence(paota=curves(objective_end=0.8), update=curves(objective_end=0.8))
     assert verdict_of("similar", far).status == FAILED
-    unsure = evidence(paota=curves(half_life=10, objective_end=0.45, wobble=0.3), update=curves(objective_end=0.8))
-    assert verdict_of("similar", unsure).status == FAILED  # right on average, but who knows
+    unsure = evidence(paota=curves(wobble=0.3), update=curves(wobble=0.3))
+    assert verdict_of("similar", unsure).status == UNDECIDED  # right on average, but who knows
 
 
-@pytest.mark.parametrize(
-    ("round_s", "status"),
-    [
-        (8.0, REPRODUCED),
-        (10.0, REPRODUCED),  # 14 % saved or so on average would not do; see the next test for the figure
-        (16.0, FAILED),
-    ],
-)
+def test_the_relative_gap_stays_sane_where_the_rival_is_the_lowest_ever_seen():
+    """Before, the yardstick was COTAF's last gap: 0 here, so 0.02 of F were infinitely many percent."""
+    made = evidence()
+    lowest = replace(made, optimum=made.quiet["cotaf"].final_objective().low)
+    estimate = verdict_of("similar", lowest).estimate
+    assert abs(estimate.value) < 0.1
+    assert -0.2 < estimate.low < estimate.high < 0.2
+
+
+@pytest.mark.parametrize(("round_s", "status"), [(8.0, REPRODUCED), (16.0, FAILED)])
 def test_time_saved_follows_the_length_of_a_round(round_s, status):
     fast = curves(ends=0.88, half_life=8, round_s=round_s)
-    made = evidence(
-        paota=fast,
-        update=fast,
-        six={"paota": fast, "paota-update": fast, "local-sgd": curves(round_s=15), "cotaf": curves(round_s=15)},
-    )
+    rivals = {"local-sgd": curves(round_s=15), "cotaf": curves(round_s=15)}
+    made = evidence(paota=fast, update=fast, six={"paota": fast, "paota-update": fast, **rivals})
     assert verdict_of("time-saved", made).status == status
 
 
+def reaching(round_number, round_s):
+    """80 % at this round, give or take one."""
+    spread = np.array([-1, 1, 0, 0, 0, 0, 1, -1, 0, 0])[:, None]
+    return Curves(
+        accuracy=np.where(np.arange(ROUNDS + 1) >= round_number + spread, 0.81, 0.5),
+        time_s=np.tile(np.arange(ROUNDS + 1) * float(round_s), (SEEDS, 1)),
+        objective=np.ones((SEEDS, ROUNDS + 1)),
+    )
+
+
 def test_time_saved_by_hand():
-    """30 rounds of 8 s against 20 of 15 s: 1 - 240/300 = 20 %, surely above 0 but short of 25 %."""
-
-    def reaching(round_number, round_s):
-        accuracy = np.where(np.arange(ROUNDS + 1) >= round_number, 0.81, 0.5)
-        return Curves(
-            accuracy=np.tile(accuracy, (SEEDS, 1)),
-            time_s=np.tile(np.arange(ROUNDS + 1) * float(round_s), (SEEDS, 1)),
-            objective=np.ones((SEEDS, ROUNDS + 1)),
-        )
-
-    slow = {
-        "paota": reaching(30, 8),
-        "paota-update": reaching(30, 8),
-        "local-sgd": reaching(20, 15),
-        "cotaf": reaching(20, 15),
-    }
-    made = evidence(
-        paota=slow["paota"], update=slow["paota-update"], local=slow["local-sgd"], cotaf=slow["cotaf"], six=slow
-    )
-    verdict = verdict_of("time-saved", made)
-    assert verdict.estimate.value == pytest.approx(0.2)
-    assert verdict.status == FAILED
-    shorter = {**slow, "paota": reaching(30, 6)}  # 180 s: 40 %
-    verdict = verdict_of(
-        "time-saved",
-        evidence(
-            **{k.replace("local-sgd", "local").replace("paota-update", "update"): v for k, v in slow.items()},
-            six=shorter,
-        ),
-    )
-    assert (verdict.status, verdict.change) == (CHANGED, "dT = 6 s")
-    assert verdict.changed_estimate.value == pytest.approx(0.4)
+    """30 rounds of 9 s against 20 of 15 s: 1 - 270/300 = 10 %, surely short of 20 %; 30 of 6 s: 40 %."""
+    slow, rival = reaching(30, 9), reaching(20, 15)
+    quiet = {"paota": slow, "update": slow, "local": rival, "cotaf": rival}
+    six = {"paota": slow, "paota-update": slow, "local-sgd": rival, "cotaf": rival}
+    verdict = verdict_of("time-saved", evidence(**quiet, six=six))
+    assert verdict.estimate.value == pytest.approx(0.1, abs=0.005)
+    assert (verdict.status, outcomes(verdict)) == (FAILED, [FAILS] * 3)
+    verdict = verdict_of("time-saved", evidence(**quiet, six={**six, "paota": reaching(30, 6)}))
+    assert (verdict.status, verdict.changed.change) == (CHANGED, "dT = 6 s")
+    assert verdict.changed.estimate.value == pytest.approx(0.4, abs=0.01)
 
 
 def test_a_target_that_is_never_reached_is_not_a_saving():
     never = curves(ends=0.6)
-    made = evidence(
-        paota=never, update=never, six={"paota": never, "paota-update": never, "local-sgd": curves(), "cotaf": curves()}
-    )
+    six = {"paota": never, "paota-update": never, "local-sgd": curves(), "cotaf": curves()}
+    made = evidence(paota=never, update=never, local=curves(), six=six)
     verdict = verdict_of("time-saved", made)
-    assert verdict.status == FAILED
+    assert verdict.status == FAILED  # until the end it was slower already
     assert verdict.estimate.value == -math.inf
     assert verdict_of("rounds-for-time", made).status == FAILED
+    nobody = evidence(paota=never, update=never, local=never, six=dict.fromkeys(six, never))
+    assert verdict_of("time-saved", nobody).status == UNDECIDED  # before: NaN, and so surely positive
+
+
+def test_a_rival_of_nan_decides_nothing():
+    lost = replace(curves(), objective=np.full((SEEDS, ROUNDS + 1), np.nan))
+    made = evidence(local=lost)
+    for name in ("close", "smaller-gap"):
+        assert verdict_of(name, made).status == UNDECIDED, name
+
+
+def test_a_run_that_diverged_is_no_better_than_its_first_model():
+    gone = curves()
+    objective = gone.objective.copy()
+    objective[:, 3:] = np.nan
+    gone = replace(gone, objective=objective, diverged=np.ones(SEEDS, bool))
+    made = evidence(paota=gone, update=gone)
+    assert verdict_of("smaller-gap", made).status == FAILED
+    assert verdict_of("close", made).status == FAILED
 
 
 def test_fewer_rounds_than_local_sgd_is_not_what_the_paper_says():
@@ -160,26 +172,100 @@ def test_fewer_rounds_than_local_sgd_is_not_what_the_paper_says():
     assert verdict_of("rounds-for-time", made).status == FAILED
 
 
-def test_robustness_is_a_difference_of_losses():
+def test_robustness_is_a_visible_difference_of_losses():
     same = evidence().quiet
-    nobody_hurt = evidence(loud=same)
-    assert verdict_of("robust", nobody_hurt).status == FAILED
-    hardly = evidence(
-        loud={**same, "cotaf": curves(ends=0.835, half_life=14, round_s=15)}
-    )  # surely worse, by half a point
+    assert verdict_of("robust", evidence(loud=same)).status == FAILED
+    hardly = evidence(loud={**same, "cotaf": curves(ends=0.835, half_life=14, round_s=15)})  # by half a point
     assert verdict_of("robust", hardly).estimate.low > 0
     assert verdict_of("robust", hardly).status == FAILED
-    louder = evidence(loud=same, noise={"paota-paper": noise_curve(-30), "cotaf": noise_curve(-70)})
-    verdict = verdict_of("robust", louder)
-    assert (verdict.status, verdict.change) == (CHANGED, "noise far louder than -74 dBm/Hz, PAOTA not held to its 15 W")
-    assert verdict.changed_estimate.value > 20
-    reverse = evidence(loud=same, noise={"paota-paper": noise_curve(-70), "cotaf": noise_curve(-30)})
-    assert verdict_of("robust", reverse).status == FAILED
+
+
+def test_robustness_is_decided_within_the_same_power_budget():
+    """Before, the first trial that held decided: PAOTA with 12 kW against COTAF with 7 W."""
+    same = evidence().quiet
+    unequal = {"paota-paper": noise_curve(-30, BEYOND), "cotaf": noise_curve(-70)}
+    verdict = verdict_of("robust", evidence(loud=same, noise=unequal))
+    assert verdict.status == FAILED
+    assert outcomes(verdict) == [FAILS, HOLDS]  # it holds, but not on equal terms
+    assert not verdict.tried[1].terms.equal
+    assert str(verdict.tried[1].terms) == (
+        "12,164 W against 7.2 W (+32 dB); unequal: the budget is exceeded in 100% of the transmissions"
+    )
+    fair = {
+        "paota-physical": noise_curve(-70),
+        "cotaf-fading": noise_curve(-50),
+        "paota-update-physical": noise_curve(-30),
+    }
+    verdict = verdict_of("robust", evidence(loud=same, noise={**unequal, **fair}))
+    assert verdict.status == CHANGED
+    assert verdict.changed.change.startswith("payload = update")
+    assert verdict.changed.terms.equal
+    assert "both within the budget" in str(verdict.changed.terms)
+    as_printed = {**evidence().loud, "paota": replace(same["paota"], radiated=BEYOND)}
+    assert verdict_of("robust", evidence(loud=as_printed)).status == UNDECIDED  # COTAF is hurt, but by a louder rival
+
+
+def test_all_trials_of_all_claims_are_corrected_together():
+    made = evidence()
+    alone, together = verdict_of("time-saved", made), judge_all(made, claims())
+    among = next(v for v in together if v.claim.id == "time-saved")
+    for one, many in zip(alone.tried, among.tried, strict=True):
+        assert many.p_holds >= one.p_holds
+    every = [p for v in together for tried in v.tried for p in (tried.p_holds, tried.p_fails)]
+    assert len(every) == 2 * sum(len(v.tried) for v in together) == 2 * 17
+    assert {v.status for v in judge_all(first_seeds(made, 4), claims())} == {UNDECIDED}  # few seeds decide nothing
+
+
+def first_seeds(made, n):
+    def cut(setting):
+        return {
+            name: replace(c, accuracy=c.accuracy[:n], time_s=c.time_s[:n], objective=c.objective[:n])
+            for name, c in setting.items()
+        }
+
+    quiet, loud, six = (cut(setting) for setting in (made.quiet, made.loud, made.six))
+    return replace(made, quiet=quiet, loud=loud, six=six, optimum=made.optimum[:n])
 
 
 def test_every_verdict_gives_a_reason_and_its_rule():
-    for verdict in judge_all(evidence()):
+    for verdict in judge_all(evidence(), claims()):
         assert verdict.reason.endswith(".")
         assert any(digit in verdict.reason for digit in "0123456789")
         assert verdict.claim.rule
         assert verdict.estimate.low <= verdict.estimate.value <= verdict.estimate.high
+
+
+def arrivals(rng, worlds, seeds, saved):
+    """Seconds to 80 % of both methods, [worlds, seeds] each: as in the runs, single seeds differ by some 10 %."""
+    common = rng.normal(0, 0.08, (worlds, seeds))
+    local, mine = (np.exp(common + rng.normal(0, 0.1, (worlds, seeds))) for _ in range(2))
+    return 350.0 * (1 - saved) * mine, 350.0 * local
+
+
+def status_of_arrivals(mine_s, local_s):
+    def arrives(at_s):
+        levels = np.broadcast_to([0.1, 0.81], (len(at_s), 2))
+        return Curves(accuracy=levels, time_s=np.stack([np.zeros(len(at_s)), at_s], axis=1), objective=levels)
+
+    setting = {"paota": arrives(mine_s), "paota-update": arrives(mine_s), "local-sgd": arrives(local_s)}
+    made = Evidence(quiet=setting, loud=setting, six=setting, optimum=np.zeros(len(mine_s)))
+    return verdict_of("time-saved", made).status
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("saved", "holds"), [(0.11, False), (0.20, False), (0.25, True), (0.40, True)])
+def test_more_seeds_never_turn_reproduced_into_not(saved, holds):
+    """400 worlds for each true saving, seeds added one by one. Before: at 11 %, *reproduced* in .17 of the worlds with
+    3 seeds and .02 with 20."""
+    worlds, counts = 400, (3, 5, 10, 15, 20, 30)
+    mine, local = arrivals(np.random.default_rng(7), worlds, max(counts), saved)
+    status = np.array([[status_of_arrivals(m[:n], o[:n]) for n in counts] for m, o in zip(mine, local, strict=True)])
+    reproduced, refuted = (status == REPRODUCED), (status == FAILED)
+    turned = (reproduced & (np.cumsum(refuted[:, ::-1], axis=1)[:, ::-1] > 0)).any(axis=1)
+    assert turned.mean() <= 0.005
+    wrong = refuted if holds else reproduced
+    assert wrong.mean(axis=0).max() <= 0.06
+    if saved != 0.20:  # on the border nothing is ever decided
+        right = (reproduced if holds else refuted).mean(axis=0)
+        assert (np.diff(right) > -0.03).all()  # more seeds, more decisions
+        assert right[-1] > (0.4 if saved == 0.25 else 0.9)

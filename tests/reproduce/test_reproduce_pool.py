@@ -38,14 +38,14 @@ def test_a_dead_worker_ends_nothing_but_its_own_cell(tmp_path, monkeypatch):
 
         return contextlib.nullcontext(watch)
 
-    monkeypatch.setattr(run, "write", lambda out, scale, stored: stored)
+    monkeypatch.setattr(run, "write", lambda out, scale, stored, found: stored)
     monkeypatch.setattr(catalogue, "crossed_cell", lambda scale: cells[0])
     with contextlib.suppress(UserError):
-        run.reproduce(tmp_path, workers=2, display=kill_one)
+        run.reproduce(tmp_path, workers=2, display=kill_one, parts=["paper"])
     assert killed
     kept = [cell.name for cell in cells if store.find(tmp_path / "cells", cell) is not None]
     assert len(kept) >= 2
-    stored = run.reproduce(tmp_path, workers=1)
+    stored = run.reproduce(tmp_path, workers=1, parts=["paper"])
     assert set(stored) == {"long", "two", "three"}
     one, other = stored["two"].of("paota", "test_accuracy"), stored["three"].of("paota", "test_accuracy")
     np.testing.assert_array_equal(one, other)
@@ -58,10 +58,12 @@ def test_a_cell_whose_worker_dies_is_named(tmp_path, monkeypatch):
     plugin.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     cells = [cell("bad"), cell("good")]
     monkeypatch.setattr(catalogue, "catalogue", lambda scale, parts: list(cells))
-    monkeypatch.setattr(
-        work, "task_of",
-        lambda cell, folder: replace(task_of(cell, folder), plugins=(str(plugin),) if cell.name == "bad" else ()),
-    )  # fmt: skip
+
+    def deadly(cell, folder):
+        task = task_of(cell, folder)
+        return replace(task, experiment={**task.experiment, "plugins": [str(plugin)] if cell.name == "bad" else []})
+
+    monkeypatch.setattr(work, "task_of", deadly)
     with pytest.raises(UserError, match=r"1 of 2 cells failed \('bad': its process was ended by SIGKILL"):
-        run.reproduce(tmp_path / "out", workers=2)
+        run.reproduce(tmp_path / "out", workers=2, parts=["paper"])
     assert store.find(tmp_path / "out" / "cells", cells[1]) is not None

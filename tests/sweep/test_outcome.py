@@ -125,3 +125,14 @@ def test_the_table_is_tidy(base):
     assert list(made.to_pandas().columns) == list(table)
     assert len({len(column) for column in table.values()}) == 1
     assert all(isinstance(column, np.ndarray) for column in table.values())
+
+
+def test_a_sweep_in_a_notebook(base):
+    """One line; and as HTML the sentence, and the metric at every point with the best one in bold."""
+    runs = [[trajectory([0.1, 0.5, 0.7])], [trajectory([0.1, 0.8, 0.9])]]
+    made, _ = sweep_of(base, {"timing.period_s": [6, 8]}, runs, "final_accuracy")
+    assert repr(made).endswith("best paota: timing.period_s = 8>")
+    assert "\n" not in repr(made)
+    shown = made._repr_html_()
+    assert made.sentences[0].split(":")[0] in shown
+    assert f"<b>{made.best_by.show(0.9)}</b>" in shown

@@ -109,8 +109,8 @@ def test_a_worker_that_dies_is_replaced(base, tmp_path):
     plugin.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     tasks = [
         RunTask(
-            key=name, experiment=base.to_dict(), seeds=1, folder=str(tmp_path / name),
-            plugins=(str(plugin),) if name in "ab" else (),
+            key=name, seeds=1, folder=str(tmp_path / name),
+            experiment={**base.to_dict(), "plugins": [str(plugin)] if name in "ab" else []},
         )
         for name in "abcd"
     ]  # fmt: skip

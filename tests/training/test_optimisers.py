@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paota import engine, simulate
+from paota import Callback, engine, simulate
 from paota.errors import Interrupted, UserError
 from paota.experiment import Experiment, as_experiment
 from paota.models.softmax import Softmax
@@ -261,8 +261,15 @@ def test_the_rate_is_that_of_the_version_a_device_started_from():
     training = {"schedule": "step", "decay_rounds": 1, "decay_factor": 1e-30, "local_steps": 1, "batch_size": 4}
     table = small(training=training, air={"n0_dbm_per_hz": -300.0}, algorithms=[{"name": "fedbuff", "buffer_size": 1}])
     seen = []
+
+    class Keeper(Callback):
+        models = True
+
+        def round(self, round):
+            seen.append(round.model)
+
     plan = simulate.plan(Experiment.from_dict(table | {"rounds": 12}))
-    result = simulate.execute(plan, events_a_call=1, observe=lambda label, seed, version, model: seen.append(model))
+    result = simulate.execute(plan, callbacks=[Keeper])
     moved = [bool(np.any(a != b)) for a, b in itertools.pairwise(seen)]
     assert moved == (result.trajectories[0].devices["version"] == 0).tolist()
     assert 1 < sum(moved) < 12
@@ -330,9 +337,9 @@ def test_a_server_step_in_a_run():
 def test_resuming_with_server_memory_gives_the_same_bits(tmp_path):
     plan = simulate.plan(Experiment.from_dict(small(server={"optimiser": "yogi"})))
     whole = simulate.execute(plan, events_a_call=2)
-    checkpoints = Checkpoints(tmp_path / "c", simulate.identity(plan))
+    checkpoints = Checkpoints(tmp_path / "c", simulate.identity(plan), every_s=0)
     with pytest.raises(Interrupted):
-        simulate.execute(plan, events_a_call=2, checkpoints=checkpoints, stop=lambda: True)
+        simulate.execute(plan, events_a_call=2, checkpoints=checkpoints, stop=checkpoints.folder.exists)
     assert models(simulate.execute(plan, events_a_call=2, checkpoints=checkpoints)) == models(whole)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from paota.flower.client_app import answer_hello, answer_order, train_with_jax
+from paota.flower import answer_hello, answer_order, prepare_jax, train_with_jax
 
 APP_FOLDER = Path(__file__).parent.parent
 
@@ -14,7 +14,7 @@ app = ClientApp()
 
 @app.query()
 def hello(message: Message, context: Context) -> Message:
-    return answer_hello(message, context)
+    return answer_hello(message, context, prepare_jax(context, APP_FOLDER))
 
 
 @app.train()

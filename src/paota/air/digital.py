@@ -39,10 +39,16 @@ class Shares:
     more power than that rate needs.
     """
 
-    bits_per_weight: int = setting(32, low=1, high=64)
-    subchannels: int | None = setting(None, low=1)
-    snr_gap_db: float = setting(0.0, low=0, high=60)  # distance of the code in use from Shannon's limit
-    max_bits_per_symbol: float = setting(8.0, above=0, high=64)  # 256-QAM
+    bits_per_weight: int = setting(
+        32,
+        low=1,
+        high=64,
+        doc="Bits that one weight of the model takes.",
+        also=("bits", "quantisation", "quantization"),
+    )
+    subchannels: int | None = setting(None, low=1, doc="Equal shares of the band; absent: one for each device.")
+    snr_gap_db: float = setting(0.0, low=0, high=60, doc="Distance of the code in use from Shannon's limit.")
+    max_bits_per_symbol: float = setting(8.0, above=0, high=64, doc="Largest constellation; 8 is 256-QAM.")
     by_time: ClassVar[bool]
 
 

@@ -39,7 +39,9 @@ class Rayleigh:
 class Rician:
     """A direct path beside the scattered ones: h = sqrt(K/(K+1)) e^(j phi) + sqrt(1/(K+1)) CN(0, 1), phi uniform."""
 
-    k_factor_db: float = setting(6.0, low=-100, high=100)
+    k_factor_db: float = setting(
+        6.0, low=-100, high=100, doc="Power of the direct path beside the scattered ones.", also=("k_factor",)
+    )
 
     def draw(self, key: jax.Array) -> jax.Array:
         a, b, c, d = jax.random.normal(key, (4,))
@@ -55,8 +57,14 @@ class Jakes:
     width 2 pi / N at a random angle a_n, phases phi_n uniform. `k_factor_db` mixes a direct path in, as for "rician".
     """
 
-    doppler_hz: float = setting(0.02, low=0)  # f_d = speed / wavelength
-    k_factor_db: float | None = setting(None, low=-100, high=100)
+    doppler_hz: float = setting(0.02, low=0, doc="Doppler frequency f_d = speed / wavelength.", also=("doppler",))
+    k_factor_db: float | None = setting(
+        None,
+        low=-100,
+        high=100,
+        doc="Power of a direct path beside the scattered ones; absent: none.",
+        also=("k_factor",),
+    )
 
     def draw_at(self, key: jax.Array, time_s: jax.Array) -> jax.Array:
         # One draw for everything: each draw of its own would cost the compiler more than the channel.

@@ -36,11 +36,13 @@ class NoPathLoss:
 class LogDistance:
     """PL(D) = PL(1 m) + 10 n log10(D / 1 m) + X dB, X ~ N(0, shadowing^2); devices uniform over a disc."""
 
-    radius_m: float = setting(200.0, above=0)
-    min_distance_m: float = setting(10.0, above=0)
-    reference_loss_db: float = setting(40.0, low=-100, high=200)  # at 1 m; 40 dB is free space at 2.4 GHz
-    exponent: float = setting(3.0, low=0, high=10)  # n
-    shadowing_db: float = setting(0.0, low=0, high=30)
+    radius_m: float = setting(
+        200.0, above=0, doc="Of the disc over which devices are spread.", also=("radius", "cell_radius")
+    )
+    min_distance_m: float = setting(10.0, above=0, doc="No device is nearer to the server.")
+    reference_loss_db: float = setting(40.0, low=-100, high=200, doc="Loss at 1 m; 40 dB is free space at 2.4 GHz.")
+    exponent: float = setting(3.0, low=0, high=10, doc="Loss exponent n.", also=("path_loss_exponent",))
+    shadowing_db: float = setting(0.0, low=0, high=30, doc="Standard deviation of the shadowing.")
 
     def gain(self, key: jax.Array) -> jax.Array:
         place, shadow = jax.random.uniform(key, (2,), minval=TINY)
@@ -54,12 +56,14 @@ class LogDistance:
 class UrbanMicro:
     """3GPP TR 38.901, UMi - Street Canyon: line of sight with a probability that falls with distance; shadowing."""
 
-    radius_m: float = setting(200.0, above=0)
-    min_distance_m: float = setting(10.0, above=0)
-    carrier_ghz: float = setting(3.5, low=0.5, high=100)
-    base_height_m: float = setting(10.0, above=1)
-    device_height_m: float = setting(1.5, above=1)
-    shadowing: bool = True
+    radius_m: float = setting(
+        200.0, above=0, doc="Of the disc over which devices are spread.", also=("radius", "cell_radius")
+    )
+    min_distance_m: float = setting(10.0, above=0, doc="No device is nearer to the server.")
+    carrier_ghz: float = setting(3.5, low=0.5, high=100, doc="Carrier frequency.", also=("carrier", "frequency"))
+    base_height_m: float = setting(10.0, above=1, doc="Height of the server's antenna.")
+    device_height_m: float = setting(1.5, above=1, doc="Height of the devices.")
+    shadowing: bool = setting(True, doc="Whether obstacles are drawn.")
 
     def gain(self, key: jax.Array) -> jax.Array:
         place, sight, shadow = jax.random.uniform(key, (3,), minval=TINY)

@@ -13,15 +13,31 @@ from ..settings import choice, setting
 class Air:
     """What does the channel do?"""
 
-    fading: Any = choice(CHANNELS, "rayleigh")
-    bandwidth_hz: float = setting(20e6, above=0)
-    n0_dbm_per_hz: float = setting(-174.0, low=-400, high=300)
-    path_loss: Any = choice(PATH_LOSSES, "none")
-    antennas: int = setting(1, low=1, high=1024)  # of the server
-    combiner: str = setting("sum", options=("sum", "max-min", "mmse"))  # what makes one signal of several antennas
-    packing: str = setting("real", options=("real", "complex"))  # one or two weights a symbol
+    fading: Any = choice(CHANNELS, "rayleigh", doc="What the channel does from round to round.", also=("channel",))
+    bandwidth_hz: float = setting(20e6, above=0, doc="Bandwidth B.", also=("bandwidth",))
+    n0_dbm_per_hz: float = setting(
+        -174.0, low=-400, high=300, doc="Noise density N0.", also=("N0", "noise", "noise_density", "noise_power")
+    )
+    path_loss: Any = choice(PATH_LOSSES, "none", doc="What distance and obstacles cost.", also=("pathloss",))
+    antennas: int = setting(1, low=1, high=1024, doc="Receive antennas of the server.", also=("num_antennas",))
+    combiner: str = setting(
+        "sum",
+        options=("sum", "max-min", "mmse"),
+        doc="What makes one signal of several antennas.",
+        also=("beamforming",),
+    )
+    packing: str = setting("real", options=("real", "complex"), doc="One or two weights a symbol.")
     # Imperfections, absent unless given: a number is an input of the compiled program, its absence a simpler program.
-    csi_error: float | None = setting(None, low=0)  # E|estimate - h_k|^2 / E|h_k|^2
-    phase_error_rad: float | None = setting(None, low=0)  # standard deviation
-    timing_error_symbols: float | None = setting(None, low=0, high=1)  # offsets are uniform in +- this
-    digital: Any = choice(DIGITAL_UPLINKS, "ideal")  # for algorithms that do not compute over the air
+    csi_error: float | None = setting(
+        None, low=0, doc="Error of the channel estimate, E|estimate - h_k|^2 / E|h_k|^2.", also=("csi",)
+    )
+    phase_error_rad: float | None = setting(None, low=0, doc="Standard deviation of the error of a device's phase.")
+    timing_error_symbols: float | None = setting(
+        None, low=0, high=1, doc="Offsets between devices are uniform in +- this."
+    )
+    digital: Any = choice(
+        DIGITAL_UPLINKS,
+        "ideal",
+        doc="What an upload costs an algorithm that does not compute over the air.",
+        also=("uplink",),
+    )

@@ -27,11 +27,11 @@ class AirFedGa(Algorithm):
     by samples. Groups by the latency of the first training.
     """
 
-    groups: int = setting(5, low=1)
-    mixing: float = setting(0.6, above=0, high=1)
-    staleness: str = setting("polynomial", options=FUNCTIONS)
-    a: float = setting(0.5, low=0)
-    b: float = setting(4.0, low=0)
+    groups: int = setting(5, low=1, doc="Groups of devices of similar speed.")
+    mixing: float = setting(0.6, above=0, high=1, doc="Share of a fresh group in the new model.", also=("alpha",))
+    staleness: str = setting("polynomial", options=FUNCTIONS, doc="The function that discounts a stale group.")
+    a: float = setting(0.5, low=0, doc="Steepness of that function.")
+    b: float = setting(4.0, low=0, doc="Staleness at which the hinge begins.")
 
     @property
     def scheme(self) -> Grouped:

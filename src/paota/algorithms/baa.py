@@ -26,9 +26,13 @@ class Baa(SynchronousAlgorithm):
     scheduling: devices with a path loss above `interior_loss_db` stay silent, so that they do not set that amplitude.
     """
 
-    threshold: float = setting(0.1, above=0)  # g_th; Rayleigh fading silences 1 - e^(-g_th) of the devices
-    interior_loss_db: float | None = setting(None)  # cell-interior scheduling; absent: everybody is scheduled
-    payload: str = setting("model", options=("model", "update"))
+    threshold: float = setting(
+        0.1, above=0, doc="g_th: devices with |h_k|^2 below this share of its mean stay silent.", also=("g_th",)
+    )
+    interior_loss_db: float | None = setting(
+        None, doc="Cell-interior scheduling: devices with more path loss stay silent; absent: everybody is scheduled."
+    )
+    payload: str = setting("model", options=("model", "update"), doc="What a device sends.")
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         level = self.threshold * uplink.mean_gain

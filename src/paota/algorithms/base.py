@@ -107,10 +107,27 @@ class Algorithm(abc.ABC):
 
     @abc.abstractmethod
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
-        """p_k of every device; what is said of devices that are not ready means nothing."""
+        """How loud each device arrives; what is said of devices that are not ready means nothing.
+
+        Args:
+            event: the round as the server sees it.
+            uplink: the air.
+            power: the settings of `[power]`.
+
+        Returns:
+            p_k [n] and what the server divides by: `average(p, event)`, `weights(p, event)` or `Amplitudes(p, divisor)`.
+        """
 
     def next_model(self, event: Event, heard: Heard) -> Step:
-        """By default the mean model itself, or w^r plus the mean update.  # Eq. Normalization"""
+        """By default the mean model itself, or w^r plus the mean update.  # Eq. Normalization
+
+        Args:
+            event: the round as the server sees it.
+            heard: the one vector [d] that reached it.
+
+        Returns:
+            w^(r+1) and the new state.
+        """
         update = getattr(self, "payload", "model") == "update"
         return Step(event.model + heard.received if update else heard.received, event.state)
 
@@ -147,9 +164,23 @@ class SynchronousAlgorithm(Algorithm):
     abort. `deadline_s` ends a round with whoever has finished.
     """
 
-    participants: int | None = setting(None, low=1)
-    selected: int | None = setting(None, low=1)
-    deadline_s: float | None = setting(None, above=0)
+    participants: int | None = setting(
+        None,
+        low=1,
+        doc="Devices that count in a round; absent: as many as PAOTA has ready on average.",
+        also=("clients_per_round", "fraction", "C", "sample_size"),
+    )
+    selected: int | None = setting(
+        None,
+        low=1,
+        doc="Devices that start a round; the first `participants` to finish count. Absent: as many as count.",
+    )
+    deadline_s: float | None = setting(
+        None,
+        above=0,
+        doc="Ends a round with whoever has finished; absent: everybody is waited for.",
+        also=("deadline",),
+    )
 
     @property
     def scheme(self) -> Synchronous:
@@ -162,13 +193,23 @@ def keeps_memory(algorithm: Algorithm) -> bool:
 
 
 def average(amplitude: Float[Array, " n"], event: Event) -> Amplitudes:
-    """Ready devices arrive with `amplitude`; divided by their sum, the result is a weighted mean."""
+    """A weighted mean: what is heard is divided by the sum of the amplitudes.
+
+    Args:
+        amplitude: with which ready devices arrive, [n]; others are silent.
+        event: the round.
+    """
     p = jnp.where(event.ready, amplitude, 0.0)
     return Amplitudes(p, _or_one(p.sum()))
 
 
 def weights(raw: Float[Array, " n"], event: Event) -> Amplitudes:
-    """Of a digital rule: ready devices count with `raw`, as it is."""
+    """Of a digital rule: devices count with given weights, as they are.
+
+    Args:
+        raw: the weights of ready devices, [n]; others count 0.
+        event: the round.
+    """
     return Amplitudes(jnp.where(event.ready, raw, 0.0), 1.0)
 
 

@@ -31,12 +31,26 @@ def aggregate_by_hand(
     state: Any = None,
     memory: Any = None,
 ) -> Served:
-    """All three steps of `algorithm` for devices with the given `updates` [n, d]; what is not given is plain.
+    """All three steps of an algorithm for one round, no engine needed; what is not given is plain.
 
-    `uplink`: the air, by default without noise and fading, 15 W. `model` and `previous_model` [d]: w^r and w^(r-1),
-    zeros and w^r. `local_models` [n, d]: w^r + updates. `staleness`, `num_samples` and `ready`: one for all, or [n].
-    `num_devices`: K, by default n. `memory`: of the devices, [n, ...] each, by default as `memory` of the rule begins.
-    Returns the next model, weights, amplitudes, powers and new memory (`paota.engine.Served`).
+    Args:
+        algorithm: an object of your class.
+        updates: what each device has learned, [n, d].
+        uplink: the air (default: no noise, no fading, 15 W).
+        power: the settings of `[power]` (default: the paper's).
+        model: w^r, [d] (default: zeros).
+        previous_model: w^(r-1), [d] (default: w^r).
+        local_models: of the devices, [n, d] (default: w^r + updates).
+        staleness: in rounds, one for all or [n].
+        num_samples: that devices hold, one for all or [n].
+        ready: who takes part, one for all or [n].
+        num_devices: K (default: n).
+        round: r.
+        state: what the server remembers (default: what the algorithm's `init` gives).
+        memory: of the devices, [n, ...] each (default: as the algorithm's `memory` begins).
+
+    Returns:
+        The next model, weights, amplitudes, powers and new memory.
     """
     update = jnp.asarray(updates, float)
     n, d = update.shape

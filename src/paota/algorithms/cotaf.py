@@ -27,9 +27,15 @@ class Cotaf(SynchronousAlgorithm):
     `min_gain`; weaker ones stay silent.
     """
 
-    fading: bool = False
-    norm: str = setting("largest", options=("largest", "expected"))
-    min_gain: float = setting(0.0, low=0)
+    fading: bool = setting(
+        False, doc="Invert the fading channel inside the power budget; false: as published, without fading."
+    )
+    norm: str = setting(
+        "largest",
+        options=("largest", "expected"),
+        doc="The budget is kept by every device, or on average as published.",
+    )
+    min_gain: float = setting(0.0, low=0, doc="With `fading`: devices with a weaker channel |h_k| stay silent.")
     payload: ClassVar[str] = "update"
 
     def assumed(self, uplink: Uplink) -> Uplink:

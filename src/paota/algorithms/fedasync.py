@@ -23,10 +23,12 @@ from .staleness import FUNCTIONS, staleness_weight
 class FedAsync(Algorithm):
     """w <- (1 - a_t) w + a_t w_k with a_t = mixing * s(staleness). The factor is made anew each time, not cumulated."""
 
-    mixing: float = setting(0.6, above=0, high=1)  # alpha
-    staleness: str = setting("polynomial", options=FUNCTIONS)
-    a: float = setting(0.5, low=0)
-    b: float = setting(4.0, low=0)  # of the hinge
+    mixing: float = setting(
+        0.6, above=0, high=1, doc="alpha: share of a fresh arrival in the new model.", also=("alpha",)
+    )
+    staleness: str = setting("polynomial", options=FUNCTIONS, doc="The function that discounts a stale arrival.")
+    a: float = setting(0.5, low=0, doc="Steepness of that function.")
+    b: float = setting(4.0, low=0, doc="Staleness at which the hinge begins.")
     over_the_air: ClassVar[bool] = False
     scheme = Asynchronous()
 

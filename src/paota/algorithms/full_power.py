@@ -18,7 +18,7 @@ from .base import Amplitudes, Event, SynchronousAlgorithm, average
 class FullPower(SynchronousAlgorithm):
     """p_k = |h_k| sqrt(P) / |payload_k|, weights p_k / sum p: the physical budget, whatever `power.cap` says."""
 
-    payload: str = setting("model", options=("model", "update"))
+    payload: str = setting("model", options=("model", "update"), doc="What a device sends.")
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         return average(amplitude_cap(uplink, event.energy, "physical"), event)

@@ -17,7 +17,9 @@ from .base import Amplitudes, Event, SynchronousAlgorithm, normalise, weights
 class LocalSgd(SynchronousAlgorithm):
     """w^(r+1) = sum_k alpha_k w_k with equal weights, or by samples D_k."""
 
-    weighting: str = setting("equal", options=("equal", "samples"))
+    weighting: str = setting(
+        "equal", options=("equal", "samples"), doc="Every device counts the same, or by its samples."
+    )
     over_the_air: ClassVar[bool] = False
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:

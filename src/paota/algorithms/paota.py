@@ -22,7 +22,9 @@ from .base import Algorithm, Amplitudes, Event, Report, Work
 class Paota(Algorithm):
     """`payload = "model"` sends w_k as printed; `"update"` sends dw_k, which the server adds to w^r."""
 
-    payload: str = setting("model", options=("model", "update"))
+    payload: str = setting(
+        "model", options=("model", "update"), doc="What a device sends: its model, as the paper, or its update."
+    )
     scheme = Periodic()
 
     def report(self, work: Work) -> Report:

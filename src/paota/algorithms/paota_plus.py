@@ -34,9 +34,10 @@ class PaotaPlus(Algorithm):
     device's budget, whatever `power.cap` says.
     """
 
-    share: float = setting(0.2, above=0, high=1)  # of all devices that have to be ready
-    gain: float = setting(2.0, above=0)
-    lead: float = setting(0.65, low=0, high=1)  # with a fifth ready, 0.65 has the highest limit at equal latencies
+    share: float = setting(0.2, above=0, high=1, doc="Share of all devices that have to be ready for an aggregation.")
+    gain: float = setting(2.0, above=0, doc="Of the whole loop: an update moves the model by gain / K of itself.")
+    # With a fifth ready, 0.65 has the highest limit at equal latencies.
+    lead: float = setting(0.65, low=0, high=1, doc="Makes up for a part of the delay.")
     payload: ClassVar[str] = "update"
 
     @property

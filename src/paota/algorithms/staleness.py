@@ -9,7 +9,14 @@ FUNCTIONS = ("constant", "polynomial", "hinge")
 
 
 def staleness_weight(function: str, staleness: jax.Array, a: float, b: float) -> jax.Array:
-    """constant: 1; polynomial: (1 + x)^-a; hinge: 1 up to x = b, then 1 / (a (x - b) + 1)."""
+    """What an update that is x versions stale counts.
+
+    Args:
+        function: "constant": 1; "polynomial": (1 + x)^-a; "hinge": 1 up to x = b, then 1 / (a (x - b) + 1).
+        staleness: x, [n].
+        a: steepness.
+        b: where the hinge begins.
+    """
     x = staleness.astype(float)
     if function == "constant":
         return jnp.ones_like(x)

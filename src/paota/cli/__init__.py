@@ -8,27 +8,31 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ..errors import UserError, unknown_name
+from ..errors import UserError, did_you_mean, listed, nearest, unknown_name
 from ..plugins import load_plugin
-from . import bound, deploy, new, power, presets, report, reproduce, run, sweep
+from . import bound, deploy, device, keys, new, power, presets, report, reproduce, run, settings, sweep, watch
 
 COMMANDS = {
     "run": run, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
-    "new": new, "deploy": deploy, "sweep": sweep,
+    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "watch": watch, "settings": settings,
 }  # fmt: skip
 WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0, 1 if something failed, 2 for a mistake of the user's, 130 after Ctrl-C."""
+    """Run one command; returns its exit code.
+
+    0; 1 if something failed, 2 for a mistake of the user's, 3 if a run diverged, 130 after Ctrl-C.
+    """
     parser = build_parser()
     try:
         args = parser.parse_args(argv)
+        args.as_program = argv is None  # else a caller in this very process, which must not be replaced
         if args.command is None:
             parser.print_help()
             return 0
         for file in getattr(args, "plugin", ()):
-            load_plugin(file)
+            load_plugin(file)  # also for run folders, which are read without running anything that they name
         code: int = COMMANDS[args.command].run(args)
         return code
     except UserError as error:
@@ -40,6 +44,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, e.g. `paota presets paper | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def command() -> NoReturn:
+    """The program `paota`. It does not wait for a computation that was left behind, which nothing can break off."""
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "paota.simulate.crew" in sys.modules and sys.modules["paota.simulate.crew"].anybody_left():
+        os._exit(code)
+    sys.exit(code)
 
 
 class Parser(argparse.ArgumentParser):
@@ -54,12 +68,32 @@ class Parser(argparse.ArgumentParser):
                 "command" if action.dest == "command" else f"value of {action.dest}", value, action.choices
             )
 
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments, allow_abbrev=False)  # `--seed 3` must not mean `--seeds 3`
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        known, unknown = super().parse_known_args(args, namespace)
-        flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        words = list(sys.argv[1:] if args is None else args)
+        known, unknown = super().parse_known_args(words, namespace)
+        flags = [word for word in unknown if word.startswith("-")]
         if flags:  # seen first by the command's own parser, which knows the flags that were meant
-            raise unknown_name("option", flags[0], self._option_string_actions)
+            raise self._unknown_option(flags[0], words)
         return known, unknown
+
+    def _unknown_option(self, word: str, words: list[str]) -> UserError:
+        """The sentence for an option that does not exist: it may be a setting, which --set changes."""
+        flag, _, value = word.partition("=")
+        options = list(self._option_string_actions)
+        meant = [f"--set {key}" for key in self._settings_meant(flag, value or _word_after(word, words))]
+        if near := nearest(flag, options):
+            meant.append(near)
+        return UserError(f"unknown option '{flag}': {did_you_mean(meant) if meant else listed(sorted(options))}")
+
+    def _settings_meant(self, flag: str, value: str) -> list[str]:
+        if "--set" not in self._option_string_actions:
+            return []
+        from ..reference import meant_by  # every setting there is
+
+        return [f"{setting.key}={value or 'VALUE'}" for setting in meant_by(flag.lstrip("-")) if not setting.under]
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -75,6 +109,12 @@ def build_parser() -> argparse.ArgumentParser:
             help="import a Python file that registers algorithms, channels, ... of your own",
         )  # fmt: skip
     return parser
+
+
+def _word_after(word: str, words: list[str]) -> str:
+    """The value that was given to an option; "" if there is none."""
+    following = words[words.index(word) + 1 :] if word in words else []
+    return following[0] if following and not following[0].startswith("--") else ""
 
 
 class _Version(argparse.Action):

@@ -6,6 +6,9 @@ import argparse
 
 from ..errors import UserError
 from ..experiment import Experiment, as_experiment, read_preset
+from ..registry import CALLBACKS
+
+SEEDS_HELP = "repeat with N seeds, or with the seeds A,B,... (default 1)"
 
 
 def add_experiment(
@@ -22,8 +25,49 @@ def add_experiment(
     )  # fmt: skip
 
 
+def add_callbacks(parser: argparse.ArgumentParser) -> None:
+    """`--stop-at`, `--patience` (settings, as `read_experiment` takes them) and `--callback`."""
+    parser.add_argument(
+        "--stop-at",
+        type=float,
+        metavar="A",
+        help="end an algorithm and seed at this test accuracy (evaluation.stop_at)",
+    )
+    parser.add_argument(
+        "--patience", type=int, metavar="N",
+        help="end an algorithm and seed after N evaluations without a better accuracy (evaluation.patience)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--callback", action="append", default=[], metavar="NAME[=WHERE]", dest="callbacks",
+        help="tell csv (a file), tensorboard (a folder), mlflow (a store) or wandb (a project) of every round",
+    )  # fmt: skip
+
+
 def read_experiment(args: argparse.Namespace) -> Experiment:
     """The experiment that `add_experiment`'s arguments name."""
     if args.experiment and args.preset:
         raise UserError("give an experiment file or --preset, not both")
-    return as_experiment(read_preset(args.preset) if args.preset else args.experiment, args.changes)
+    changes = list(args.changes)
+    for key in ("stop_at", "patience"):
+        if getattr(args, key, None) is not None:
+            changes.append(f"evaluation.{key}={getattr(args, key)}")
+    source = read_preset(args.preset) if args.preset else args.experiment
+    return as_experiment(source, changes, getattr(args, "plugin", ()))
+
+
+def read_callbacks(args: argparse.Namespace) -> list[str]:
+    """The names that `--callback` gives, each checked."""
+    for text in args.callbacks:
+        CALLBACKS[text.partition("=")[0].strip()]
+    return list(args.callbacks)
+
+
+def parse_seeds(text: str) -> int | tuple[int, ...]:
+    """`--seeds 5` or `--seeds 1,2,3`; a comma at the end makes a single number a seed."""
+    try:
+        parts = [int(part) for part in text.removesuffix(",").split(",")]
+    except ValueError:
+        raise UserError(f"--seeds must be a number, such as 5, or seeds such as 1,2,3, not '{text}'") from None
+    if "," not in text and parts[0] < 1:
+        raise UserError(f"--seeds must be at least 1, not {parts[0]}")
+    return tuple(parts) if "," in text else parts[0]

@@ -1,24 +1,33 @@
-"""`paota deploy`: the experiment as a real Flower deployment on this machine, one process a device."""
+"""`paota deploy`: the experiment as a real Flower deployment, on this machine or for devices elsewhere."""
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from ..errors import UserError
+from ..experiment import Experiment
 from ..runs.folder import refuse_used_folder
 from .arguments import add_experiment, read_experiment
 from .run import default_folder
+
+GATEWAY = "PAOTA_GATEWAY"  # environment variable: the socket file between the gateway and the SuperLink
 
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "deploy",
-        help="run an experiment in real time on real processes, with Flower",
-        description="Start a Flower SuperLink and one SuperNode a device on this machine (loopback, TLS, node keys), "
-        "run the experiment on them in real time, and stop them all. Needs the extra: pip install 'paota[flower]'.",
+        help="run an experiment in real time on real processes or devices, with Flower",
+        description="Start a Flower SuperLink and one SuperNode a device on this machine (TLS, node keys, a loopback that "
+        "nobody else reaches), run the experiment on them in real time, and stop them all. With --listen the devices are "
+        "elsewhere: each runs 'paota device'. Needs the extra: pip install 'paota[flower]'.",
     )
     add_experiment(parser)
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-deployed-DATE-TIME)")
@@ -29,8 +38,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--real-latency", action="store_true", help="devices are as slow as they are, not as the model says"
     )
-    parser.add_argument("--insecure", action="store_true", help="no TLS and no node keys")
-    parser.add_argument("--write-app", metavar="DIR", help="only write the Flower app, for machines of your own")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help="devices are other machines, and reach this one here (e.g. 0.0.0.0:8000)"
+    )
+    parser.add_argument("--keys", metavar="DIR", help="with --listen: the folder that 'paota keys' has made")
+    parser.add_argument("--insecure", action="store_true", help="no TLS and no node keys; on this machine only")
+    parser.add_argument("--write-app", metavar="DIR", help="only write the Flower app, for a SuperLink of your own")
+    parser.add_argument("--shared-loopback", action="store_true", help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,26 +52,106 @@ def run(args: argparse.Namespace) -> int:
 
     require_flower()
     from ..flower.deployment import Deployment
-    from ..flower.launch import check_size, run_here, write_app
 
-    experiment = read_experiment(args)
+    if not (math.isfinite(args.time_scale) and args.time_scale > 0):
+        raise UserError(f"--time-scale must be above 0, not {args.time_scale:g}")
+    experiment = _resumed(args) if args.resume else read_experiment(args)
     Deployment().contestants(experiment)
-    config: dict[str, Any] = {"time-scale": args.time_scale, "emulate-latency": not args.real_latency}
+    config: dict[str, Any] = {"time-scale": args.time_scale, "emulate-latency": not (args.real_latency or args.listen)}
     if args.write_app:
+        from ..flower.launch import write_app
+
         refuse_used_folder(args.write_app)
         write_app(Path(args.write_app), experiment, {**config, **({"out": args.out} if args.out else {})})
         print(f"{args.write_app}: run it with 'flwr run {args.write_app} CONNECTION --stream'")
         return 0
-    check_size(experiment.data.devices)
+    keys = _check_listen(args, experiment)
     out = Path(args.resume or args.out or default_folder(f"{experiment.name}-deployed")).resolve()
     if not args.resume:
         refuse_used_folder(out)
+    _hide(args, keys)
+
+    from ..flower.launch import run_here, write_app
+
     work = Path(tempfile.mkdtemp(prefix="paota-deploy-"))
     config |= {"out": str(out), "resume": bool(args.resume)}
     write_app(work / "app", experiment, config)
     run_here(
-        work / "app", work / "federation", devices=experiment.data.devices, run_config={}, secure=not args.insecure
-    )
+        work / "app", work / "federation", devices=experiment.data.devices, run_config={}, secure=not args.insecure,
+        keys=keys, gateway_socket=os.environ.get(GATEWAY) if args.listen else None,
+    )  # fmt: skip
     shutil.rmtree(work)  # kept where something failed: the message names it
     print(f"\nreport: {out / 'report.html'}")
     return 0
+
+
+def _resumed(args: argparse.Namespace) -> Experiment:
+    """The experiment in the folder to go on with."""
+    if args.experiment or args.preset or args.changes or args.out:
+        raise UserError(
+            "--resume goes on with a deployment as it was: give it without a file, --preset, --set or --out"
+        )
+    folder = Path(args.resume)
+    if (folder / "run.json").exists():
+        raise UserError(f"'{folder}' is a finished run: there is nothing to go on with")
+    if not (folder / "experiment.toml").exists() or not any(folder.glob("checkpoint-*/state.npz")):
+        raise UserError(f"'{folder}' holds no checkpoint of a deployment")
+    return Experiment.from_file(folder / "experiment.toml")
+
+
+def _check_listen(args: argparse.Namespace, experiment: Experiment) -> Path | None:
+    """The folder of keys for devices elsewhere, None for a deployment on this machine."""
+    if not args.listen:
+        from ..flower.launch import check_size
+
+        if args.keys:
+            raise UserError("--keys goes with --listen: a deployment on this machine makes its own")
+        check_size(experiment.data.devices)
+        return None
+    if args.insecure:
+        raise UserError("--insecure is for a deployment on this machine: with --listen there is always TLS")
+    host, colon, port = args.listen.rpartition(":")
+    if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+        raise UserError(f"--listen must be HOST:PORT, e.g. 0.0.0.0:8000, not '{args.listen}'")
+    keys = Path(args.keys or "keys").resolve()
+    wanted = ["ca.crt", "server.crt", "server.key", *(f"node-{k}.pub" for k in range(experiment.data.devices))]
+    missing = [name for name in wanted if not (keys / name).exists()]
+    if missing:
+        raise UserError(
+            f"'{keys}' has no {missing[0]}: make it with 'paota keys {args.keys or 'keys'} --devices "
+            f"{experiment.data.devices} --names NAMES-OF-THIS-MACHINE'"
+        )
+    return keys
+
+
+def _hide(args: argparse.Namespace, keys: Path | None) -> None:
+    """Go on in a loopback of our own; the gateway for --listen stays outside. Says so where that is impossible."""
+    from ..flower import private
+
+    if private.LOOPBACK not in os.environ and not args.shared_loopback and args.as_program:
+        environment = dict(os.environ)
+        if keys is not None:
+            environment[GATEWAY] = _start_gateway(args.listen, keys)
+        command = [sys.executable, "-IS", private.__file__, sys.executable, "-m", "paota", *sys.argv[1:]]
+        sys.stdout.flush()
+        os.execve(command[0], command, environment)
+    if keys is not None and GATEWAY not in os.environ:
+        os.environ[GATEWAY] = _start_gateway(args.listen, keys)
+    if os.environ.get(private.LOOPBACK) != "private":
+        print(
+            "paota: other users of this machine can reach the SuperLink, whose control API asks for no credentials: "
+            "this system allows no network namespace of one's own (docs/trust.md)",
+            file=sys.stderr,
+        )
+
+
+def _start_gateway(listen: str, keys: Path) -> str:
+    """The gateway process; it ends with this one, whatever this one becomes. The socket file it speaks to."""
+    socket_file = str(Path(tempfile.mkdtemp(prefix="paota-gateway-")) / "superlink.sock")
+    host, _, port = listen.rpartition(":")
+    ends, keep = os.pipe()
+    os.set_inheritable(keep, True)  # closed when the last program of this process is gone
+    command = [sys.executable, "-m", "paota.flower.gateway", host.strip("[]"), port, str(keys), socket_file]
+    subprocess.Popen(command, stdin=ends, start_new_session=True)
+    os.close(ends)
+    return socket_file

@@ -1,32 +1,52 @@
-"""What a person sees in the terminal while something is computed, and at its end."""
+"""What a person sees in the terminal while something is computed."""
 
 from __future__ import annotations
 
 import math
+import threading
+import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
+from ..callbacks.base import Callback, Round, Start
+from ..pages.words import Score
 from ..runs.pool import Update
 from ..runs.results import Result, Trajectory
-from ..simulate import Plan
+
+REDRAW_S = 0.1
+PLAIN_EVERY_S = 5.0  # between two lines where the output is no terminal
 
 
 class _Speed(ProgressColumn):
     def render(self, task: Task) -> Text:
-        shown = task.speed and task.fields["unit"]
-        return Text(f"{task.speed:.1f} {task.fields['unit']}/s" if shown else "", style="dim")
+        return Text(_speed(task), style="dim")
+
+
+class _Note(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(_note(task))
+
+
+def _speed(task: Task) -> str:
+    return f"{task.speed:.1f} {task.fields['unit']}/s" if task.speed and task.fields["unit"] else ""
+
+
+def _note(task: Task) -> str:
+    """What a row is doing; with a clock, where that began at a certain time."""
+    since = task.fields["since"]
+    return task.fields["note"] + ("" if since is None else f" {time.monotonic() - since:.0f} s")
 
 
 class ProgressDisplay:
-    """Rows of title, bar, count, speed, note and time left, redrawn while the `with` block runs."""
+    """Rows of title, bar, count, speed, note and time left, redrawn while the `with` block runs.
+
+    Where the output is no terminal: a plain line every few seconds, and one at the end.
+    """
 
     def __init__(self, stream: IO[str]) -> None:
         self._bars = Progress(
@@ -34,64 +54,118 @@ class ProgressDisplay:
             BarColumn(bar_width=24),
             TextColumn("{task.fields[count]}"),
             _Speed(),
-            TextColumn("{task.fields[note]}", markup=False),
+            _Note(),
             TimeRemainingColumn(compact=True),
             console=Console(file=stream, highlight=False),
         )
+        self._plain = not self._bars.console.is_terminal
+        self._over = threading.Event()
 
     def __enter__(self) -> Self:
-        self._bars.start()
+        self._show()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bars.stop()
+        self._hide()
+
+    def _show(self) -> None:
+        if self._plain:
+            threading.Thread(target=self._print_lines, name="paota display", daemon=True).start()
+        else:
+            self._bars.start()
+
+    def _hide(self) -> None:
+        if self._plain and not self._over.is_set():
+            self._over.set()
+            self._print_line()
+        elif not self._plain:
+            self._bars.stop()
+
+    def _print_lines(self) -> None:
+        while not self._over.wait(PLAIN_EVERY_S):
+            self._print_line()
+
+    def _print_line(self) -> None:
+        """All rows in one line."""
+        rows = [
+            " ".join(filter(None, (row.fields["title"].strip(), row.fields["count"], _speed(row), _note(row))))
+            for row in self._bars.tasks
+        ]
+        self._bars.console.print(" | ".join(rows), markup=False, soft_wrap=True)
 
     def _add(self, title: str, total: float, *, count: str, note: str = "", unit: str = "") -> TaskID:
         """A row; with a `unit` its speed is shown. The clock of its speed starts with the first `_update`."""
-        return self._bars.add_task("", total=total, start=False, title=title, count=count, note=note, unit=unit)
+        return self._bars.add_task(
+            "",
+            total=total,
+            start=False,
+            title=title,
+            count=count,
+            note=note,
+            unit=unit,
+            since=time.monotonic() if note else None,
+        )
 
     def _update(self, row: TaskID, completed: float, *, count: str, note: str) -> None:
         self._bars.start_task(row)
-        self._bars.update(row, completed=completed, count=count, note=note)
+        self._bars.update(row, completed=completed, count=count, note=note, since=None)
 
     def _warn(self, text: str) -> None:
         """A line that stays, above the rows."""
-        self._bars.console.print(text, style="red", markup=False)
+        self._bars.console.print(text, style="red", markup=False, soft_wrap=True)
 
 
-class RunDisplay(ProgressDisplay):
-    """One run: a row an algorithm, in rounds over all seeds, with the newest accuracy. Compiling is announced."""
+class RunDisplay(ProgressDisplay, Callback):
+    """One run: a row an algorithm, in rounds over all seeds, with the newest score. Compiling is announced."""
 
-    def __init__(self, plan: Plan, stream: IO[str]) -> None:
-        super().__init__(stream)
-        labels = [contestant.label for contestant in plan.experiment.contestants]
-        self._totals = {label: sum(len(plan.timelines[label, seed]) for seed in plan.seeds) for label in labels}
-        self._done: dict[str, dict[int, int]] = {label: {} for label in labels}  # rounds by seed
-        width = max(map(len, labels))
+    def start(self, run: Start) -> None:
+        self._rounds = {(unit.label, unit.seed): unit.rounds for unit in run.units}
+        self._totals: dict[str, int] = {}
+        for unit in run.units:
+            self._totals[unit.label] = self._totals.get(unit.label, 0) + unit.rounds
+        self._done: dict[str, dict[int, int]] = {label: {} for label in self._totals}  # rounds by seed
+        width = max(map(len, self._totals))
         self._rows = {
             label: self._add(label.ljust(width), total, count=f"0/{total}", note="waiting", unit="rounds")
             for label, total in self._totals.items()
         }
+        self._newest = dict.fromkeys(self._totals, "")  # score
+        self._score = Score(run.score)
+        self._drawn = dict.fromkeys(self._totals, -math.inf)
+        self._show()
 
-    def compiling(self, label: str) -> None:
-        self._bars.update(self._rows[label], note="compiling ...")
+    def compile(self, label: str, seconds: float | None) -> None:
+        if seconds is None:
+            self._bars.update(self._rows[label], note="compiling", since=time.monotonic())
+        else:
+            self._bars.update(self._rows[label], note=f"compiled in {seconds:.1f} s", since=None)
 
-    def compiled(self, label: str, seconds: float) -> None:
-        self._bars.update(self._rows[label], note=f"compiled in {seconds:.1f} s")
+    def round(self, round: Round) -> None:
+        self._done[round.label][round.seed] = round.round
+        if round.judged:
+            self._newest[round.label] = f"  {self._score.name} {self._score.compact(round.test_accuracy, 1)}"
+        if round.round and (round.round == round.rounds or time.monotonic() - self._drawn[round.label] > REDRAW_S):
+            self._draw(round.label, round.seed)
 
-    def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
-        self._done[label][seed] = round
+    def _draw(self, label: str, seed: int) -> None:
+        self._drawn[label] = time.monotonic()
         done = sum(self._done[label].values())
-        note = f"seed {seed}" + ("" if math.isnan(accuracy) else f"  accuracy {accuracy:.1%}")
+        note = f"seed {seed}{self._newest[label]}"
         self._update(self._rows[label], done, count=f"{done}/{self._totals[label]}", note=note)
 
-    def finished(self, trajectory: Trajectory) -> None:
+    def finish(self, trajectory: Trajectory) -> None:
         t = trajectory
         if t.diverged_round is not None:
             self._warn(f"{t.label}: seed {t.seed} diverged in round {t.diverged_round}; the others go on")
-        self._done[t.label][t.seed] = len(t.metrics["round"]) - 1
+        if t.stopped_round is not None:  # what is left need not be done
+            self._totals[t.label] -= self._rounds[t.label, t.seed] - t.stopped_round
+            self._bars.update(self._rows[t.label], total=self._totals[t.label])
+        self._draw(t.label, t.seed)
+
+    def end(self, result: Result | None) -> None:
+        self._hide()
 
 
 class TasksDisplay(ProgressDisplay):
@@ -126,44 +200,3 @@ class TasksDisplay(ProgressDisplay):
     @property
     def _count(self) -> str:
         return f"{len(self._ended)}/{len(self._names)} {self._noun}"
-
-
-def show_summary(result: Result) -> None:
-    """Accuracy at the end, after equal rounds and at equal simulated time; rounds and seconds to each target."""
-    summary = result.summary
-    seeds = len(summary["seeds"])
-    rows = summary["algorithms"]
-    title = escape(summary["name"]) + (f", median of {seeds} seeds" if seeds > 1 else "")
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
-    table.add_column("", no_wrap=True)
-    accuracies = {
-        "final_accuracy": "at the\nend",
-        "accuracy_at_equal_rounds": f"after\n{summary['equal_rounds']} rounds",
-        "accuracy_at_equal_time": f"after\n{summary['equal_time_s']:.0f} s",
-    }
-    if all(row["accuracy_at_equal_rounds"] == row["final_accuracy"] for row in rows.values()):
-        del accuracies["final_accuracy"]
-    for heading in accuracies.values():
-        table.add_column(heading, justify="right")
-    for target in summary["targets"]:
-        table.add_column(f"{target:.0%} after\nrounds/s", justify="right", no_wrap=True)
-    for label, row in rows.items():
-        cells = [_percent(row[key]["median"]) for key in accuracies]
-        for target in summary["targets"]:
-            key = f"{target:g}"
-            cells.append(_reached(row["rounds_to"][key], row["seconds_to"][key], seeds))
-        table.add_row(escape(label) + (" [red](diverged)[/red]" if row["diverged"] else ""), *cells)
-    console = Console()
-    console.print(table)
-    speeds = "  ".join(f"{escape(label)} {row['rounds_per_second']:.0f}" for label, row in rows.items())
-    console.print(f"[dim]rounds a second of computation: {speeds}[/dim]", soft_wrap=True)
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
-
-
-def _reached(rounds: dict[str, Any], seconds: dict[str, Any], seeds: int) -> str:
-    if not math.isfinite(rounds["median"]):
-        return f"{rounds['reached']} of {seeds}" if rounds["reached"] else "never"
-    return f"{rounds['median']:.0f}/{seconds['median']:.0f}"

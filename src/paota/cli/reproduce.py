@@ -27,11 +27,11 @@ def add_parser(commands: Any) -> None:
         "--out", metavar="DIR", default="reproduction", help="the output folder (default: reproduction)"
     )
     parser.add_argument("--quick", action="store_true", help="a smoke run in under two minutes: small data, few rounds")
-    parser.add_argument("--seeds", type=int, metavar="N", help="repetitions (default 10; 2 with --quick)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="repetitions (default 15; 2 with --quick)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one for each core, at most 8)")
     parser.add_argument(
         "--part", action="append", default=[], metavar="PART", dest="parts",
-        help="only this part beside the paper's own figures: theory, noise or ablations; may be given several times",
+        help="only this part beside the paper's own figures: theory, noise, ablations or open-choices; may be repeated",
     )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="no progress display")
 
@@ -45,14 +45,19 @@ def run(args: argparse.Namespace) -> int:
     if out.exists() and not out.is_dir():
         raise UserError(f"--out: '{out}' is a file, and a folder is needed")
 
+    from ..pages import export
     from ..reproduce.run import reproduce
 
+    if not export.available():
+        print("figures: in the page only; pip install 'paota[paper]' adds them as PDF and PNG", file=sys.stderr)
     made = reproduce(
         out, quick=args.quick, seeds=args.seeds, workers=args.workers, parts=args.parts,
         display=None if args.quiet else _display,
     )  # fmt: skip
     _show(made)
     print(f"\nreport: {made.page}")
+    if made.choices is not None:
+        print(f"reverse-engineering the paper: {made.choices}")
     return 0
 
 
@@ -65,26 +70,25 @@ def _display(cells: Sequence[Cell]) -> TasksDisplay:
 
 
 def _show(made: Reproduction) -> None:
-    """The verdicts as a table."""
+    """The verdicts as a table; a smoke run has none."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from ..reproduce.claims import CHANGED, FAILED, REPRODUCED
+    from ..reproduce.judge import CHANGED, FAILED, REPRODUCED, UNDECIDED
 
-    colours = {REPRODUCED: "green", CHANGED: "yellow", FAILED: "red"}
     console = Console()
-    table = Table(
-        title="smoke run: these figures say nothing about the paper" if made.scale.quick else None, show_lines=True
-    )
-    for heading in ("claim", "paper", "measured", "verdict"):
+    if not made.verdicts:
+        console.print("smoke run on made-up data: its figures say nothing about the paper, so there are no verdicts")
+        return
+    colours = {REPRODUCED: "green", CHANGED: "yellow", UNDECIDED: "yellow", FAILED: "red"}
+    table = Table(show_lines=True)
+    for heading in ("claim", "paper", "measured as printed", "verdict"):
         table.add_column(heading)
     for v in made.verdicts:
-        change = f"\n({escape(v.change)}: {escape(str(v.changed_estimate))})" if v.change else ""
+        change = f"\n({escape(v.changed.change)}: {escape(str(v.changed.estimate))})" if v.changed else ""
         table.add_row(
             escape(v.claim.statement), escape(v.claim.paper), escape(str(v.estimate)),
             f"[{colours[v.status]}]{v.status}[/]{change}",
         )  # fmt: skip
     console.print(table)
-    if not made.figures:
-        console.print("no figures were drawn: matplotlib is not installed (pip install 'paota\\[paper]')")

@@ -9,14 +9,15 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Interrupted, UserError
+from ..errors import CallbackError, Interrupted, UserError
 from ..experiment import Experiment
+from ..rng import Seeds
 from ..runs.files import jsonable
 from ..runs.folder import (
     CHECKPOINTS,
@@ -28,10 +29,12 @@ from ..runs.folder import (
     refuse_used_folder,
     remove_leftovers,
 )
-from .arguments import add_experiment, read_experiment
+from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, read_callbacks, read_experiment
 
 if TYPE_CHECKING:
     from ..runs.results import Result
+
+DIVERGED = 3  # exit code of a run that was computed and saved, but whose model is lost
 
 
 def add_parser(commands: Any) -> None:
@@ -41,7 +44,8 @@ def add_parser(commands: Any) -> None:
         description="Run an experiment. Without a file: the paper's setting with PAOTA, Local SGD and COTAF.",
     )
     add_experiment(parser)
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="repeat with N seeds (default 1)")
+    add_callbacks(parser)
+    parser.add_argument("--seeds", type=parse_seeds, default=1, metavar="N|A,B,...", help=SEEDS_HELP)
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help="go on with an interrupted run, to the same bits")
     parser.add_argument(
@@ -54,6 +58,7 @@ def add_parser(commands: Any) -> None:
         "--num-processes", type=int, metavar="N", help="with --distributed: how many processes there are"
     )
     parser.add_argument("--process-id", type=int, metavar="I", help="with --distributed: which one this is, 0 to N-1")
+    parser.add_argument("--live", action="store_true", help="show a page on this machine that fills while it runs")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON and nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress display")
 
@@ -65,15 +70,17 @@ def run(args: argparse.Namespace) -> int:
             return _show(load(args.resume), Path(args.resume), args)
         folder, experiment, seeds = _unfinished(args)
     else:
-        folder, experiment, seeds = None, _experiment(args), args.seeds
+        folder, experiment, seeds = None, read_experiment(args), args.seeds
         if args.out:
             refuse_used_folder(args.out)
 
+    callbacks = read_callbacks(args)
     clustered = bool(args.distributed or os.environ.get("PAOTA_COORDINATOR"))
     if clustered and args.resume:
         raise UserError("--resume is for a single process: run it without --distributed")
 
     from .. import simulate
+    from ..live.stream import LiveStream
     from ..runs.checkpoint import Checkpoints
     from .display import RunDisplay
 
@@ -86,37 +93,72 @@ def run(args: argparse.Namespace) -> int:
     plan = simulate.plan(experiment, seeds=seeds)
     folder = folder or begin_folder(args.out or default_folder(experiment.name), plan)
     checkpoints = Checkpoints(folder / CHECKPOINTS, simulate.identity(plan), every_s=args.checkpoint_every)
-    watch = nullcontext() if args.json or args.quiet else RunDisplay(plan, sys.stderr)
+    shown = [] if args.json or args.quiet else [RunDisplay(sys.stderr)]
+    # A cluster's helpers would not know of a checkpoint, nor of a wish to stop.
+    more: dict[str, Any] = {} if clustered else {"checkpoints": checkpoints}
     try:
-        with stop_on_ctrl_c() as stop, watch as progress:
-            if clustered:  # helpers would not know of a checkpoint, nor of a wish to stop
-                result = simulate.execute(plan, progress=progress)
-            else:
-                result = simulate.execute(plan, progress=progress, checkpoints=checkpoints, stop=stop)
+        with stop_on_ctrl_c() as stop, _live_page(folder, wanted=args.live):
+            result = simulate.execute(
+                plan, callbacks=[*shown, LiveStream(), *callbacks], folder=folder,
+                stop=stop if not clustered else lambda: False, **more,
+            )  # fmt: skip
+            finish_folder(result, folder)
     except Interrupted:
-        print(
-            f"paota: interrupted, and saved; go on with: paota run --resume {shlex.quote(str(folder))}", file=sys.stderr
-        )
+        print(f"paota: interrupted, and saved; {_go_on(folder)}", file=sys.stderr)
         return 130
-    finish_folder(result, folder)
+    except CallbackError as error:
+        print(f"paota: {error}; what is done is saved; {_go_on(folder)}", file=sys.stderr)
+        return 2 if isinstance(error.__cause__, UserError) else 1
     return _show(result, folder, args)
 
 
+def _go_on(folder: Path) -> str:
+    return f"go on with: paota run --resume {shlex.quote(str(folder))}"
+
+
+@contextmanager
+def _live_page(folder: Path, *, wanted: bool) -> Iterator[None]:
+    """A page of the run for as long as the block runs; whoever looks at it then sees the end."""
+    if not wanted:
+        yield
+        return
+    from ..live.server import LiveServer
+
+    server = LiveServer(folder)
+    server.start()
+    print(f"live: {server.address}", file=sys.stderr)
+    yield
+    server.wait_for_a_last_look()
+
+
 def _show(result: Result, folder: Path, args: argparse.Namespace) -> int:
+    from .tables import divergences, show_summary
+
+    summary = result.summary
     if args.json:
-        print(json.dumps(jsonable({**result.summary, "folder": str(folder)}), allow_nan=False))
-        return 0
-    from .display import show_summary
+        print(json.dumps(jsonable({**summary, "folder": str(folder)}), allow_nan=False))
+    else:
+        show_summary(result)
+        print(f"\nreport: {folder / 'report.html'}")
+    diverged = divergences(summary)
+    for sentence in diverged:
+        print(f"paota: {sentence}", file=sys.stderr)
+    return DIVERGED if diverged else 0
 
-    show_summary(result)
-    print(f"\nreport: {folder / 'report.html'}")
-    return 0
 
-
-def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, int]:
-    """The folder, experiment and number of seeds of a run to go on with."""
-    if args.experiment or args.preset or args.changes or args.out:
-        raise UserError("--resume goes on with a run as it was: give it without a file, --preset, --set or --out")
+def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, Seeds]:
+    """The folder, experiment and seeds of a run to go on with."""
+    if (
+        args.experiment
+        or args.preset
+        or args.changes
+        or args.out
+        or args.stop_at is not None
+        or args.patience is not None
+    ):
+        raise UserError(
+            "--resume goes on with a run as it was: give it without a file, --preset, --set, --stop-at, --patience or --out"
+        )
     folder = Path(args.resume)
     seeds = read_unfinished(folder)
     return folder, Experiment.from_file(folder / "experiment.toml"), seeds
@@ -124,7 +166,7 @@ def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, int]:
 
 @contextmanager
 def stop_on_ctrl_c() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C asks to stop after the current engine call; a second one stops at once."""
+    """Ctrl-C asks to stop within two seconds, and to save; a second one stops at once."""
     asked = False
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -132,7 +174,7 @@ def stop_on_ctrl_c() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        print("\npaota: stopping after the current rounds (again to stop at once)", file=sys.stderr)
+        print("\npaota: stopping (again to stop at once)", file=sys.stderr)
 
     before = signal.signal(signal.SIGINT, handle)
     try:
@@ -145,9 +187,3 @@ def default_folder(name: str) -> Path:
     """`runs/NAME-DATE-TIME`, with what a file name cannot hold replaced."""
     kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60].strip("-") or "run"
     return Path("runs") / f"{kept}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
-
-
-def _experiment(args: argparse.Namespace) -> Experiment:
-    if args.seeds < 1:
-        raise UserError(f"--seeds must be at least 1, not {args.seeds}")
-    return read_experiment(args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -14,13 +15,14 @@ from ..errors import UserError
 from ..experiment import parse_assignment
 from ..runs.files import jsonable
 from ..runs.folder import refuse_used_folder
-from .arguments import add_experiment, read_experiment
+from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, read_callbacks, read_experiment
 from .run import default_folder
 
 if TYPE_CHECKING:
     from ..runs.pool import Watch
     from ..sweeps import Sweep, SweepSpec
     from ..sweeps.grid import Point
+    from ..sweeps.outcome import SweepRow
 
 MOST_LINES = 40
 
@@ -34,11 +36,12 @@ def add_parser(commands: Any) -> None:
         "accuracy_at:SECONDS, accuracy_after:ROUNDS, final_loss.",
     )
     add_experiment(parser)
+    add_callbacks(parser)
     parser.add_argument(
         "--over", action="append", default=[], metavar="KEY=V1,V2,...",
         help="sweep one setting, e.g. --over timing.period_s=4,6,8; several make a grid",
     )  # fmt: skip
-    parser.add_argument("--seeds", type=int, metavar="N", help="repeat every point with N seeds (default 1)")
+    parser.add_argument("--seeds", type=parse_seeds, metavar="N|A,B,...", help=f"every point: {SEEDS_HELP}")
     parser.add_argument(
         "--best", metavar="METRIC", help="what decides, e.g. seconds_to:0.8 (default: the highest target)"
     )
@@ -67,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
         from ..runs.on_ray import require_ray
 
         require_ray()
+    callbacks = read_callbacks(args)
     spec = _spec(args)
     if args.out:
         refuse_used_folder(args.out)
@@ -77,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     )
     try:
         with _display(spec, quiet=args.json or args.quiet) as watch:
-            failed = sweeps.compute(folder, spec, jobs=args.jobs, ray=args.ray, plugins=args.plugin, watch=watch)
+            failed = sweeps.compute(folder, spec, jobs=args.jobs, ray=args.ray, callbacks=callbacks, watch=watch)
     except KeyboardInterrupt:
         again = f"paota sweep --resume {shlex.quote(str(folder))}"
         print(f"\npaota: interrupted; what is finished is saved; go on with: {again}", file=sys.stderr)
@@ -90,10 +94,11 @@ def _spec(args: argparse.Namespace) -> SweepSpec:
     """What to sweep: from the arguments, or from the folder to go on with (then both must agree, if both are given)."""
     from .. import sweeps
 
-    if args.resume and not (args.experiment or args.preset or args.changes or args.over):
+    given = (args.experiment, args.preset, args.changes, args.over, args.stop_at, args.patience)
+    if args.resume and not any(given):
         begun = sweeps.folders.read(args.resume)
         if args.seeds not in (None, begun.seeds):
-            raise UserError(f"'{args.resume}' holds a sweep with {begun.seeds} seeds, not {args.seeds}")
+            raise UserError(f"'{args.resume}' holds a sweep with --seeds {begun.seeds}, not {args.seeds}")
         return sweeps.prepare(begun.experiment, begun.axes, seeds=begun.seeds, best=args.best or begun.best)
     base = read_experiment(args)
     fixed = [parse_assignment(text)[0] for text in args.changes]
@@ -120,28 +125,22 @@ def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> N
         print(json.dumps(jsonable(_plain(made, points)), allow_nan=False))
         return
     from rich.console import Console
-    from rich.table import Table
 
     from ..sweeps.grid import place, show
     from ..sweeps.outcome import best_row, question
+    from .tables import print_table
 
     console = Console(highlight=False, markup=False)
     best = {label: best_row(made.of(label), made.best_by) for label in made.labels}
-    table = Table(title=made.best_by.title, title_justify="left", box=None, pad_edge=False)
-    for axis in made.axes:
-        table.add_column(axis.key, justify="right", overflow="fold")
-    for label in made.labels:
-        table.add_column(label, justify="right", overflow="fold")
     shown = points[:MOST_LINES]
-    for point in shown:
-        cells = []
-        for label in made.labels:
-            row = next((row for row in made.rows if row.point == point.index and row.label == label), None)
-            mark = "* " if row is not None and row is best[label] else ""
-            cells.append("failed" if row is None else mark + made.best_by.show(row.scores[made.best_by.text].median))
-        table.add_row(*(show(value) for value in point.values), *cells)
+    columns = []
+    for label in made.labels:
+        rows = {row.point: row for row in made.of(label)}
+        cells = [_cell(made, rows.get(point.index), best[label]) for point in shown]
+        columns.append((label, cells))
     if made.rows:
-        console.print(table)
+        places = [", ".join(map(show, point.values)) for point in shown]
+        print_table(console, made.best_by.title, (", ".join(axis.key for axis in made.axes), places), columns)
     if len(points) > len(shown):
         console.print(f"... and {len(points) - len(shown)} more points in sweep.csv")
     console.print(f"\n{question(made.axes)}")
@@ -150,6 +149,15 @@ def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> N
     for index, why in made.failed.items():
         console.print(f"failed: {place(made.axes, points[index].values)}: {why}", soft_wrap=True)
     console.print(f"\ntable:  {made.folder}/sweep.csv\nreport: {made.folder}/report.html", soft_wrap=True)
+
+
+def _cell(made: Sweep, row: SweepRow | None, best: SweepRow | None) -> str:
+    if row is None:
+        return "failed"
+    score = row.scores[made.best_by.text]
+    some = [f"{score.reached} of {made.seeds} seeds"] if 0 < score.reached < len(score.values) else []
+    middle = [made.best_by.show(score.median)] if math.isfinite(score.median) or not some else []
+    return ("* " if row is best else "") + "\n".join(middle + some)
 
 
 def _plain(made: Sweep, points: tuple[Point, ...]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from paota.data.bounded import reason, short
 from paota.data.dataset import KEYS, Dataset
 from paota.data.settings import Data
-from paota.errors import UserError, unknown_name
+from paota.errors import UserError
 from paota.registry import DATASETS
 
 
@@ -83,6 +83,4 @@ def _load_file(path: Path) -> Dataset | None:
 def _not_found(text: str, path: Path) -> UserError:
     if path.suffix.lower() == ".npz" or len(Path(text).parts) > 1:
         return UserError(f"dataset '{short(text)}' not found: there is no folder or .npz file {short(str(path))}")
-    return UserError(
-        f"{unknown_name('dataset', short(text), DATASETS)} (nor is there a folder or .npz file of that name)"
-    )
+    return UserError(f"{DATASETS.unknown(short(text))} (nor is there a folder or .npz file of that name)")

@@ -32,6 +32,11 @@ def deal(partition: Any, dataset: Dataset, *, devices: int, rng: np.random.Gener
     """The training samples of `dataset` dealt out to `devices`: by their labels, or by nature for `Natural`."""
     if isinstance(partition, Natural):
         return partition.of(dataset, devices=devices, rng=rng)
+    if dataset.has_targets and isinstance(partition, Paper | Dirichlet):
+        raise UserError(
+            f"data.partition deals out samples by their classes, and {dataset.name} has targets instead: "
+            "choose 'iid', 'shards' or 'natural'"
+        )
     shards: Shards = partition(dataset.y_train, devices=devices, rng=rng)
     return shards
 
@@ -46,8 +51,18 @@ class Paper:
     that was drawn, the device takes them all.
     """
 
-    sizes: tuple[int, ...] = setting((300, 600, 900, 1200, 1500), low=1)
-    classes_per_device: int = setting(5, low=1)
+    sizes: tuple[int, ...] = setting(
+        (300, 600, 900, 1200, 1500),
+        low=1,
+        doc="Each device draws its number of samples from these.",
+        also=("samples_per_device", "num_samples"),
+    )
+    classes_per_device: int = setting(
+        5,
+        low=1,
+        doc="Different classes that a device holds.",
+        also=("classes", "labels_per_device", "classes_per_client"),
+    )
 
     def __post_init__(self) -> None:
         if not self.sizes:
@@ -72,10 +87,12 @@ class RareClass:
     `two-speeds` the holders are the slow devices: then nobody may be left behind.
     """
 
-    sizes: tuple[int, ...] = setting((300, 600, 900, 1200, 1500), low=1)
-    classes_per_device: int = setting(3, low=1)
-    rare_class: int = setting(9, low=0)  # counted from 0, in the order of the labels
-    holders: float = setting(0.3, above=0, high=1)
+    sizes: tuple[int, ...] = setting(
+        (300, 600, 900, 1200, 1500), low=1, doc="Each device draws its number of samples from these."
+    )
+    classes_per_device: int = setting(3, low=1, doc="Different classes that a device holds.")
+    rare_class: int = setting(9, low=0, doc="Counted from 0, in the order of the labels.")
+    holders: float = setting(0.3, above=0, high=1, doc="Share of the devices that hold it.")
 
     def __post_init__(self) -> None:
         if not self.sizes:
@@ -108,8 +125,13 @@ class Dirichlet:
     to draw everything again until it fits need not end.
     """
 
-    concentration: float = setting(0.5, above=0)
-    min_samples: int = setting(1, low=1)
+    concentration: float = setting(
+        0.5,
+        above=0,
+        doc="Of the Dirichlet distribution: small is uneven, large is even.",
+        also=("alpha", "dirichlet_alpha", "beta"),
+    )
+    min_samples: int = setting(1, low=1, doc="No device holds fewer.")
 
     def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
         _check_call(self, labels, devices)
@@ -132,7 +154,7 @@ class Dirichlet:
 class LabelShards:
     """The split of the FedAvg paper: sort by label, cut into equal shards, deal each device `shards_per_device`."""
 
-    shards_per_device: int = setting(2, low=1)
+    shards_per_device: int = setting(2, low=1, doc="Shards that each device is dealt.", also=("shards_per_client",))
 
     def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
         _check_call(self, labels, devices)

@@ -13,8 +13,20 @@ from ..settings import choice, setting
 class Data:
     """What does each device hold?"""
 
-    dataset: str = "mnist"  # a registered name, or the path of a folder or file
-    devices: int = setting(100, low=1, high=10_000_000)
-    partition: Any = choice(PARTITIONS, "paper")
-    # "channel": mean 0 and standard deviation 1 over the training samples, for each channel.
-    normalise: str = setting("none", options=("none", "channel"))
+    dataset: str = setting("mnist", doc="A registered data set, or the path of a folder or file.", also=("data",))
+    devices: int = setting(
+        100,
+        low=1,
+        high=10_000_000,
+        doc="Number of devices K.",
+        also=("clients", "num_clients", "num_devices", "users", "num_users", "workers", "nodes", "K"),
+    )
+    partition: Any = choice(
+        PARTITIONS, "paper", doc="Who holds which samples.", also=("split", "non_iid", "noniid", "iid", "heterogeneity")
+    )
+    normalise: str = setting(
+        "none",
+        options=("none", "channel"),
+        doc='"channel": mean 0 and standard deviation 1 over the training samples, for each channel.',
+        also=("normalize",),
+    )

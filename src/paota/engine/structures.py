@@ -102,7 +102,7 @@ class Sizes:
 
     places: int  # for the devices of an event, padded
     versions: int  # depth of the ring buffer
-    events: int  # an engine call
+    events: int  # an engine call, the most
     block: int | None = None  # devices whose models are held at once; None: all of the event
 
 
@@ -168,18 +168,23 @@ class State(NamedTuple):
         return cls(jnp.tile(model, (versions, 1)), rule.algorithm.init(model), optimiser, memory)
 
 
+PER_DEVICE = ("weight", "amplitude", "similarity", "transmit_power_w", "channel_gain")  # columns of a log
+
+
 class Log(NamedTuple):
-    """What is recorded of each event; the last four for each device that took part."""
+    """What is recorded of each event; the columns `PER_DEVICE` for each device that took part."""
 
     test_accuracy: Float[Array, ""]
     test_loss: Float[Array, ""]
     train_loss: Float[Array, ""]
     noise_std: Float[Array, ""]  # a weight, after normalisation
     finite: Bool[Array, ""]
+    score_by_label: Float[Array, " C"]  # sum over the test samples of each label; NaN where nobody looked
     weight: Float[Array, " n"]
     amplitude: Float[Array, " n"]
     similarity: Float[Array, " n"]
     transmit_power_w: Float[Array, " n"]
+    channel_gain: Float[Array, " n"]  # |h_k|^2; NaN for a digital rule
 
 
 def event_places(devices: int, num_parameters: int, mesh: Mesh | None) -> tuple[int, int | None]:
@@ -203,9 +208,11 @@ def _round_up(number: int, unit: int) -> int:
     return max(1, -(-number // unit)) * unit
 
 
-def rows_of(timeline: Timeline, first: int, sizes: Sizes, evaluate: np.ndarray) -> tuple[Row, int]:
-    """Events `first`, `first`+1, ... of a timeline, padded to the program's sizes, and how many there are."""
-    count = min(sizes.events, len(timeline) - first)
+def rows_of(
+    timeline: Timeline, first: int, sizes: Sizes, evaluate: np.ndarray, *, most: int | None = None
+) -> tuple[Row, int]:
+    """Events `first`, `first`+1, ... of a timeline, at most `most`, padded to the program's sizes; and how many there are."""
+    count = min(sizes.events if most is None else most, sizes.events, len(timeline) - first)
 
     def zeros(kind: Any, *, places: bool = True) -> Any:
         return np.zeros((sizes.events, sizes.places) if places else sizes.events, kind)

@@ -12,27 +12,52 @@ from ..settings import setting
 class Faults:
     """Shares are of the devices, for life; probabilities are for every training, broadcast or round anew."""
 
-    # A training is lost with this probability: the device vanishes, comes back `away_s` later and starts afresh.
-    dropout: float | None = setting(None, low=0, high=1)
-    away_s: float = setting(20.0, low=0)
-    # A device misses the broadcast with this probability, and trains on from the version that it has.
-    lost_broadcasts: float | None = setting(None, low=0, high=1)
-    # This share of the devices is slower by a factor.
-    stragglers: float | None = setting(None, low=0, high=1)
-    slow_factor: float = setting(4.0, low=1)
-    # This share never finishes any training after its first `stuck_after`; the server gives one up after `give_up_s`.
-    stuck: float | None = setting(None, low=0, high=1)
-    stuck_after: int = setting(1, low=0)
-    give_up_s: float = setting(60.0, above=0)
-    # This share sends corrupted updates: not-a-number, the opposite direction, or `scale` times too long.
-    corrupted: float | None = setting(None, low=0, high=1)
-    corruption: str = setting("nan", options=("nan", "sign-flip", "scale"))
-    scale: float = setting(100.0)
-    # In a round, a device's channel is weaker by `fade_db` with this probability ...
-    deep_fades: float | None = setting(None, low=0, high=1)
-    fade_db: float = setting(30.0, low=0, high=300)
-    # ... or what it believes of its channel has nothing to do with the truth.
-    csi_outage: float | None = setting(None, low=0, high=1)
+    dropout: float | None = setting(
+        None,
+        low=0,
+        high=1,
+        doc="A training is lost with this probability; its device starts afresh `away_s` later.",
+        also=("dropouts",),
+    )
+    away_s: float = setting(20.0, low=0, doc="How long a device stays away after a dropout.")
+    lost_broadcasts: float | None = setting(
+        None, low=0, high=1, doc="Probability of missing a broadcast and training on from the version at hand."
+    )
+    stragglers: float | None = setting(
+        None, low=0, high=1, doc="Share of the devices that are slower, for life.", also=("straggler",)
+    )
+    slow_factor: float = setting(4.0, low=1, doc="How many times slower stragglers are.")
+    stuck: float | None = setting(
+        None, low=0, high=1, doc="Share of the devices that never finish any training after their first `stuck_after`."
+    )
+    stuck_after: int = setting(1, low=0, doc="Trainings that a stuck device still finishes.")
+    give_up_s: float = setting(
+        60.0, above=0, doc="The server gives a stuck device up after so long.", also=("timeout", "timeout_s")
+    )
+    corrupted: float | None = setting(
+        None,
+        low=0,
+        high=1,
+        doc="Share of the devices that send corrupted updates, for life.",
+        also=("byzantine", "attackers", "malicious"),
+    )
+    corruption: str = setting(
+        "nan",
+        options=("nan", "sign-flip", "scale"),
+        doc="Not-a-number, the opposite direction, or `scale` times too long.",
+        also=("attack",),
+    )
+    scale: float = setting(100.0, doc="How many times too long a scaled update is.")
+    deep_fades: float | None = setting(
+        None, low=0, high=1, doc="Probability, in a round, that a device's channel is weaker by `fade_db`."
+    )
+    fade_db: float = setting(30.0, low=0, high=300, doc="Depth of a deep fade.")
+    csi_outage: float | None = setting(
+        None,
+        low=0,
+        high=1,
+        doc="Probability, in a round, that a device precodes for a channel that has nothing to do with the real one.",
+    )
 
     @property
     def in_timeline(self) -> bool:
@@ -47,6 +72,8 @@ class Faults:
 class Guards:
     """What a device checks before it transmits. A device that may not transmit still gets the new model."""
 
-    max_update_norm: float | None = setting(None, above=0)  # longer updates are shortened to this length
-    reject_non_finite: bool = False  # an update with a NaN or an infinity is not sent
-    max_staleness: int | None = setting(None, low=0)  # staler updates are not sent
+    max_update_norm: float | None = setting(
+        None, above=0, doc="Longer updates are shortened to this length.", also=("clip_update",)
+    )
+    reject_non_finite: bool = setting(False, doc="An update with a NaN or an infinity is not sent.")
+    max_staleness: int | None = setting(None, low=0, doc="Staler updates are not sent.", also=("staleness_limit",))

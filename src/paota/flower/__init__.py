@@ -13,12 +13,30 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UserError
 
 if TYPE_CHECKING:
-    from .client_app import answer_hello, answer_order
+    from .client_app import (
+        LocalResult,
+        LocalTask,
+        answer_hello,
+        answer_order,
+        device_data,
+        prepare_jax,
+        train_with_jax,
+        training_of,
+    )
+    from .launch import run_here
     from .server_app import serve
 
-__all__ = ["answer_hello", "answer_order", "require_flower", "serve"]
+# Where each public name lives. Imported when first used, so that a sentence can say that Flower is missing.
+_HOME = {
+    "LocalResult": "client_app", "LocalTask": "client_app", "answer_hello": "client_app", "answer_order": "client_app",
+    "device_data": "client_app", "prepare_jax": "client_app", "run_here": "launch",
+    "serve": "server_app", "train_with_jax": "client_app", "training_of": "client_app",
+}  # fmt: skip
 
-_HOME = {"answer_hello": "client_app", "answer_order": "client_app", "serve": "server_app"}
+__all__ = [
+    "LocalResult", "LocalTask", "answer_hello", "answer_order", "device_data", "prepare_jax", "require_flower", "run_here",
+    "serve", "train_with_jax", "training_of",
+]  # fmt: skip
 
 
 def require_flower() -> None:

@@ -31,6 +31,7 @@ class Concluded(NamedTuple):
     amplitude: NDArray[Any]
     similarity: NDArray[Any]
     transmit_power_w: NDArray[Any]
+    channel_gain: NDArray[Any]
 
 
 class Aggregator:
@@ -61,7 +62,7 @@ class Aggregator:
 
     def judge(self, model: NDArray[Any]) -> tuple[float, float, float]:
         """(test accuracy, test loss, F(w)) with the data that the server holds."""
-        accuracy, loss, objective = engine.judge(self.task, jnp.asarray(model), self.fleet)
+        accuracy, loss, objective, _ = engine.judge(self.task, jnp.asarray(model), self.fleet)
         return float(accuracy), float(loss), float(objective)
 
     def __call__(
@@ -90,18 +91,22 @@ class Aggregator:
             model=np.asarray(outcome.model),
             state=outcome.state,
             noise_std=float(outcome.noise_std) if n else math.nan,
-            train_loss=float(np.mean([a.loss for a in arrivals]))
-            if n and self.task.train_loss == "batches"
-            else math.nan,
+            train_loss=_mean_loss(arrivals) if n and self.task.train_loss == "batches" else math.nan,
             weight=np.asarray(outcome.weight)[:n],
             amplitude=np.asarray(outcome.amplitude)[:n],
             similarity=np.asarray(outcome.similarity)[:n],
             transmit_power_w=np.asarray(outcome.transmit_power_w)[:n],
+            channel_gain=np.asarray(outcome.channel_gain)[:n],
         )
 
     def _run(self, round: int, time_s: float, model: Any, previous_model: Any, state: Any, inputs: _Inputs) -> Any:
         when = np.int32(round), np.float32(time_s), np.float32(self.num_devices)
         return _aggregate(self.rule, self._key, *when, model, previous_model, state, inputs)
+
+
+def _mean_loss(arrivals: Sequence[Arrival]) -> float:
+    told = [arrival.loss for arrival in arrivals if math.isfinite(arrival.loss)]
+    return float(np.mean(told)) if told else math.nan
 
 
 class _Inputs(NamedTuple):

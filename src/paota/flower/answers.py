@@ -46,10 +46,8 @@ class Refused(Exception):
         self.kind, self.detail = kind, detail
 
 
-def accept(
-    answer: Answer, flight: Flight, layout: Layout, start: NDArray[Any], now_s: float, *, max_update_ratio: float
-) -> Arrival:
-    """The arrival in `answer`, or `Refused`. `start` is the global model that the device was sent."""
+def accept(answer: Answer, flight: Flight, layout: Layout, now_s: float) -> Arrival:
+    """The arrival in `answer`, or `Refused`. How far an update may go is decided later, with all of them (`influence`)."""
     if answer.error is not None:
         raise Refused(answer.error_kind, answer.error[:300])
     for key, told in (("version", flight.version), ("training", flight.training)):
@@ -62,10 +60,6 @@ def accept(
     bad = model.size - int(np.isfinite(model).sum())
     if bad:
         raise Refused("not finite", f"{bad} of {model.size} values are NaN or infinite")
-    length = float(np.linalg.norm(model.astype(np.float64) - start))
-    limit = max_update_ratio * max(1.0, float(np.linalg.norm(start)))
-    if max_update_ratio > 0 and length > limit:
-        raise Refused("huge update", f"it moved by {length:.3g}, more than {limit:.3g}")
     num_samples = _number(answer.numbers.get("num-examples", 1))
     if not 0 < num_samples <= MAX_SAMPLES:
         raise Refused("wrong numbers", f"num-examples is {answer.numbers.get('num-examples')!r}")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
+import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,9 @@ from ..errors import UserError
 from ..experiment import Contestant, Experiment
 from ..training.settings import Training
 from .deployment import Deployment
+from .trainer import TRAINER, ask
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +53,9 @@ class LocalResult:
     loss: float
 
 
-def answer_hello(message: Message, context: Context) -> Message:
-    """To be registered with `@app.query()`: which device is this node?"""
+def answer_hello(message: Message, context: Context, prepare: Callable[[], None] = lambda: None) -> Message:
+    """To be registered with `@app.query()`: which device is this node? It is ready when `prepare` is done."""
+    prepare()
     told: Any = {"partition-id": partition_id(context), "num-partitions": int(context.node_config["num-partitions"])}
     return Message(RecordDict({"device": ConfigRecord(told)}), reply_to=message)
 
@@ -113,22 +120,52 @@ def train_with_jax(context: Context, folder: Path) -> Callable[[LocalTask], Loca
     """The simulator's local training of the experiment in the app's `folder`, on this device's data."""
 
     def train(task: LocalTask) -> LocalResult:
-        own = str(context.node_config.get("data", ""))
-        run_config = json.dumps(dict(context.run_config), sort_keys=True)
-        trainer = _trainer(run_config, folder, task.label, task.device, own)
+        words = _words(context, folder, task.label, task.device)
+        address = os.environ.get(TRAINER)
+        if address:
+            try:
+                told, trained = ask(address, {**words, "version": task.version, "training": task.training}, task.model)
+                return LocalResult(model=trained, num_examples=told["num_examples"], loss=told["loss"])
+            except OSError as error:
+                logger.warning("the trainer does not answer (%s): training in this process", error)
+        trainer = trainer_of(**words)
         local, loss = trainer(trainer.layout.join(task.model), task.version, task.training)
         return LocalResult(model=trainer.layout.split(local), num_examples=trainer.num_samples, loss=loss)
 
     return train
 
 
-@functools.lru_cache(maxsize=64)  # Flower's simulation runtime serves many devices from one process
-def _trainer(run_config: str, folder: Path, label: str, device: int, own: str) -> Any:
+def prepare_jax(context: Context, folder: Path) -> Callable[[], None]:
+    """For `answer_hello`: the trainer of this machine, if there is one, compiles what the experiment will need."""
+
+    def prepare() -> None:
+        address = os.environ.get(TRAINER)
+        if not address:
+            return
+        for contestant in Deployment.from_run_config(context.run_config).load(folder).contestants:
+            words = _words(context, folder, contestant.label, partition_id(context))
+            with suppress(OSError):
+                ask(address, words | {"prepare": True}, {})
+
+    return prepare
+
+
+def _words(context: Context, folder: Path, label: str, device: int) -> dict[str, Any]:
+    """Which `LocalTrainer` is meant: the arguments of `trainer_of`."""
+    return {
+        "run_config": json.dumps(dict(context.run_config), sort_keys=True), "folder": str(folder), "label": label,
+        "device": device, "own_data": str(context.node_config.get("data", "")),
+    }  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)  # one process may serve many devices: a trainer, or Flower's simulation runtime
+def trainer_of(run_config: str, folder: str, label: str, device: int, own_data: str) -> Any:
+    """The `LocalTrainer` of one device: `run_config` as JSON, `own_data` the path of its own data or empty."""
     from .training import LocalTrainer, shard_of
 
-    experiment = Deployment.from_run_config(json.loads(run_config)).load(folder)
+    experiment = Deployment.from_run_config(json.loads(run_config)).load(Path(folder))
     training = _contestant(experiment, label).training
-    return LocalTrainer(experiment, training, device, shard_of(experiment, device, own or None))
+    return LocalTrainer(experiment, training, device, shard_of(experiment, device, own_data or None))
 
 
 def _contestant(experiment: Experiment, label: str) -> Contestant:

@@ -1,4 +1,5 @@
-"""The server's loop in real time. `periodic` reads like the paper's Algorithm 1, `synchronous` like FedAvg.
+"""The server's loop in real time. `periodic` reads like the paper's Algorithm 1, `synchronous` like FedAvg, `buffered`
+like FedBuff (and FedAsync, whose buffer holds one).
 
 The coordinator knows a clock and a post office (`Post`), not Flower. Times are seconds of the experiment: real seconds
 divided by the deployment's `time_scale`.
@@ -22,6 +23,7 @@ from ..rng import Purpose, host_rng
 from .aggregation import Aggregator
 from .answers import Answer, Arrival, Refused, accept
 from .history import Checkpoint, History
+from .influence import Influence
 from .roster import Roster
 
 logger = logging.getLogger(__name__)
@@ -84,8 +86,12 @@ class Pace:
     min_devices: int = 1
 
 
-def never() -> bool:
+def never(arrivals: Sequence[Arrival]) -> bool:
     return False
+
+
+def somebody(arrivals: Sequence[Arrival]) -> bool:
+    return bool(arrivals)
 
 
 class Coordinator:
@@ -93,14 +99,13 @@ class Coordinator:
 
     def __init__(
         self, *, aggregator: Aggregator, post: Post, clock: Clock, pace: Pace, seed: int, label: str,
-        judge_every: int, max_update_ratio: float, max_staleness: int | None, save: Callable[[Checkpoint], None],
+        judge_every: int, influence: Influence, max_staleness: int | None, save: Callable[[Checkpoint], None],
         resume: Checkpoint | None = None, advanced: Callable[[History], None] = lambda history: None,
     ) -> None:  # fmt: skip
         self.aggregator, self.post, self.clock, self.pace = aggregator, post, clock, pace
         self.seed, self.label, self.judge_every = seed, label, judge_every
-        self.max_update_ratio, self.max_staleness, self.save, self.advanced = (
-            max_update_ratio, max_staleness, save, advanced,
-        )  # fmt: skip
+        self.influence, self.max_staleness, self.save, self.advanced = influence, max_staleness, save, advanced
+        self.last_round = pace.rounds
         self.roster = Roster(aggregator.num_devices, pace.patience_s)
         self.history = History()
         self.model = self.previous_model = aggregator.initial_model
@@ -112,7 +117,7 @@ class Coordinator:
         self.versions = {self.round: self.model}  # w^v of every version that somebody may still start from
         self._zero = clock.now()
 
-    # ---- the two schemes ----------------------------------------------------------------------------------------
+    # ---- the schemes ----------------------------------------------------------------------------------------
 
     def periodic(self) -> None:
         """PAOTA, Algorithm 1."""
@@ -130,19 +135,65 @@ class Coordinator:
                 self.send(self.roster.idle(self.post.reachable()))  # the ready ones, and whoever else waits for a model
             self.look_back()
 
-    def synchronous(self, participants: int) -> None:
-        """Local SGD and COTAF: every round waits for the devices it has drawn, though not for ever."""
+    def synchronous(self, participants: int, selected: int | None = None, deadline_s: float | None = None) -> None:
+        """Local SGD and COTAF: every round waits for devices it has drawn, though not for ever.
+
+        `selected` begin and the first `participants` count; `deadline_s` ends a round at the latest. A device that is not
+        waited for any longer cannot be interrupted: it finishes, and may be drawn again afterwards.
+        """
         self.begin()
+        wait_s = min(self.pace.patience_s, deadline_s or self.pace.patience_s)
+
+        def enough(arrivals: Sequence[Arrival]) -> bool:
+            out = any(flight.version == self.round for flight in self.roster.flights.values())
+            return not out or sum(arrival.flight.version == self.round for arrival in arrivals) >= participants
+
         while not self.over(self.now_s):
             reachable = self.post.reachable()
-            chosen = draw_participants(self.seed, self.round, participants, self.roster, reachable)
-            sent = self.send(chosen)
+            sent = self.send(draw_participants(self.seed, self.round, selected or participants, self.roster, reachable))
             # With nobody to wait for, a round lasts a period: devices get time to come back.
-            timeout_s = self.now_s + (self.pace.patience_s if sent else self.pace.period_s)
-            enough = self._everybody_answered if sent else never
-            arrivals = self.collect(until_s=timeout_s, enough=enough)
-            self.conclude([arrival for arrival in arrivals if self._of_this_round(arrival)])
+            timeout_s = self.now_s + (wait_s if sent else self.pace.period_s)
+            arrivals = self.collect(until_s=timeout_s, enough=enough if sent else never)
+            here = [arrival for arrival in arrivals if self._of_this_round(arrival)]
+            self.conclude(_by_device(_by_time(here)[:participants]))
             self.look_back()
+
+    def buffered(self, size: int, events: int | None) -> None:
+        """FedBuff and FedAsync: every `size` arrivals are aggregated; whoever arrives goes on at once.
+
+        Ends after `events` aggregations; None: when the time is over.
+        """
+        self.begin()
+        self.last_round = events
+        buffer: list[Arrival] = []
+        while not self.over(self.now_s):
+            self.send(self.roster.idle(self.post.reachable()))  # everybody at first, later the refused and the returned
+            for arrival in self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody):
+                buffer.append(arrival)
+                if len(buffer) == size and not self.over(self.now_s):
+                    self.conclude(buffer)
+                    buffer = []
+                    self.look_back()
+                self.send([arrival.flight.device] if not self.over(self.now_s) else [])
+
+    def share_ready(self, count: int, updates: int | None) -> None:
+        """PAOTA+: as soon as `count` devices are ready they are aggregated and begin again, the others go on.
+
+        Ends with the event that brings the arrivals to `updates`; None: when the time is over.
+        """
+        self.begin()
+        self.last_round = None if updates is None else 10**9
+        ready: list[Arrival] = []
+        arrived = 0
+        while not self.over(self.now_s) and (updates is None or arrived < updates):
+            waiting = {arrival.flight.device for arrival in ready}
+            self.send([k for k in self.roster.idle(self.post.reachable()) if k not in waiting])
+            ready += self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody)
+            if len(ready) >= count:
+                ready = _by_time(ready)
+                self.conclude(_by_device(ready[:count]))
+                ready, arrived = ready[count:], arrived + count
+                self.look_back()
 
     # ---- their steps --------------------------------------------------------------------------------------------
 
@@ -160,7 +211,7 @@ class Coordinator:
             return True
         if self.pace.duration_s is not None:
             return next_s > self.pace.duration_s * (1 + 1e-9)
-        return self.round >= (self.pace.rounds or 0)
+        return self.round >= (self.last_round or 0)
 
     def begin(self) -> None:
         """Wait for the devices, then start the experiment's clock (where it stood, after a restart)."""
@@ -191,15 +242,15 @@ class Coordinator:
                 self.roster.depart(order.device, message, order.version, self.now_s)
         return sum(message is not None for message in messages)
 
-    def collect(self, *, until_s: float, enough: Callable[[], bool] = never) -> list[Arrival]:
+    def collect(self, *, until_s: float, enough: Callable[[list[Arrival]], bool] = never) -> list[Arrival]:
         """Every usable answer up to `until_s`, in the order of the devices; the rest is noted and left behind."""
         arrivals: list[Arrival] = []
         while True:
             self._welcome()
             arrivals += self._receive()
             self.roster.give_up(self.now_s)
-            if enough() or self.now_s >= until_s - 1e-9 * self.pace.period_s:
-                return sorted(arrivals, key=lambda arrival: arrival.flight.device)
+            if enough(arrivals) or self.now_s >= until_s - 1e-9 * self.pace.period_s:
+                return _by_device(arrivals)
             until = self._zero + until_s * self.pace.time_scale
             self.clock.sleep_until(min(until, self.clock.now() + self.pace.poll_real_s))
 
@@ -207,6 +258,9 @@ class Coordinator:
         """Aggregate, and save before anybody is told: a restarted server knows at least what the devices know."""
         begin = time.perf_counter()
         time_s = self.now_s
+        arrivals, notes = self.influence.bounded(arrivals, self.versions)
+        for device, kind, detail in notes:
+            self.roster.note(device, kind, detail, time_s)
         concluded = self.aggregator(
             self.round, time_s, self.model, self.previous_model, self.versions, self.state, arrivals
         )
@@ -248,7 +302,7 @@ class Coordinator:
             label=self.label, history=self.history, model=self.model, previous_model=self.previous_model,
             state=[np.asarray(leaf) for leaf in jax.tree.leaves(self.state)], trainings=self.roster.trainings,
             incidents=list(self.roster.incidents.values()), in_flight=len(self.roster.flights),
-            lost=self.lost, restarts=self.restarts, compute_s=self.compute_s,
+            lost=self.lost, restarts=self.restarts, compute_s=self.compute_s, lengths=self.influence.lengths,
         )  # fmt: skip
 
     # ---- inside -------------------------------------------------------------------------------------------------
@@ -258,6 +312,7 @@ class Coordinator:
         self.state = jax.tree.unflatten(jax.tree.structure(self.state), checkpoint.state)
         self.roster.trainings = list(checkpoint.trainings)
         self.roster.incidents = {(i.device, i.kind): i for i in checkpoint.incidents}
+        self.influence.lengths = dict(checkpoint.lengths)
         self.restarts, self.compute_s = checkpoint.restarts + 1, checkpoint.compute_s
         self.lost = checkpoint.lost + checkpoint.in_flight
 
@@ -265,9 +320,6 @@ class Coordinator:
         for node, device in self.post.joined().items():
             self.roster.join(node, device, self.now_s)
         return self.roster.node_of
-
-    def _everybody_answered(self) -> bool:
-        return not self.roster.flights
 
     def _of_this_round(self, arrival: Arrival) -> bool:
         """A synchronous round averages models with one start; what was asked for in an earlier round is too late."""
@@ -283,17 +335,27 @@ class Coordinator:
             flight = self.roster.land(answer.message, self.now_s, failed=answer.error is not None)
             if flight is None:
                 continue
-            start = self.versions[flight.version]
-            layout, limit = self.aggregator.layout, self.max_update_ratio
             try:
-                arrival = accept(answer, flight, layout, start, self.now_s, max_update_ratio=limit)
+                arrival = accept(answer, flight, self.aggregator.layout, self.now_s)
                 staleness = self.round - flight.version
                 if self.max_staleness is not None and staleness > self.max_staleness:
                     raise Refused("too stale", f"{staleness} rounds, and guards.max_staleness is {self.max_staleness}")
+                if "loss" in answer.numbers and not math.isfinite(arrival.loss):
+                    self.roster.note(
+                        flight.device, "no loss", f"its loss is {answer.numbers['loss']!r}"[:100], self.now_s
+                    )
                 arrivals.append(arrival)
             except Refused as refusal:
                 self.roster.note(flight.device, refusal.kind, refusal.detail, self.now_s)
         return arrivals
+
+
+def _by_device(arrivals: Sequence[Arrival]) -> list[Arrival]:
+    return sorted(arrivals, key=lambda arrival: arrival.flight.device)
+
+
+def _by_time(arrivals: Sequence[Arrival]) -> list[Arrival]:
+    return sorted(arrivals, key=lambda arrival: (arrival.finish_s, arrival.flight.device))
 
 
 def draw_participants(

@@ -12,7 +12,9 @@ from ..algorithms.base import keeps_memory
 from ..errors import UserError, unknown_name
 from ..experiment import Contestant, Experiment, as_experiment, preset_names, read_preset
 from ..settings import setting
-from ..timing.schemes import Periodic, Synchronous
+from ..timing.schemes import Buffered, Periodic, ShareReady, Synchronous
+
+Deployable = Periodic | Synchronous | Buffered | ShareReady
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,8 @@ class Deployment:
     join_s: float = setting(120.0, above=0)  # real seconds to wait for the devices at the start
     min_devices: int = setting(0, low=0)  # start with so many when join_s is over; 0: all
     poll_s: float = setting(0.5, above=0)  # real seconds between two looks at the mailbox
-    max_update_ratio: float = setting(100.0, low=0)  # refuse |dw_k| above this many |w|; 0: never
+    max_influence: float = setting(2.0, low=0)  # scale down |dw_k| above so many medians of the fleet; 0: never
+    nodes: str = ""  # Flower's number of each device's node, with commas between; empty: a node says which device it is
 
     @classmethod
     def from_run_config(cls, run_config: Mapping[str, Any]) -> Deployment:
@@ -45,6 +48,14 @@ class Deployment:
         if self.experiment in preset_names():
             return as_experiment(read_preset(self.experiment), changes)
         return as_experiment(folder / self.experiment, changes)
+
+    @property
+    def device_of_node(self) -> dict[int, int] | None:
+        """Which device each registered node is, None if nodes say so themselves."""
+        numbers = [word.strip() for word in self.nodes.split(",") if word.strip()]
+        if not all(number.isdigit() for number in numbers):
+            raise UserError(f"nodes must be whole numbers with commas between, not '{self.nodes[:80]}'")
+        return {int(number): device for device, number in enumerate(numbers)} or None
 
     def contestants(self, experiment: Experiment) -> list[Contestant]:
         by_label = {c.label: c for c in experiment.contestants}
@@ -62,19 +73,14 @@ class Deployment:
         return chosen
 
 
-def scheme_of(contestant: Contestant) -> Periodic | Synchronous:
-    """When the server aggregates: at PAOTA's deadlines, or when the chosen devices are done."""
+def scheme_of(contestant: Contestant) -> Deployable:
+    """When the server aggregates: at deadlines, when the chosen devices are done, or when enough have arrived."""
     scheme = contestant.algorithm.scheme
     if keeps_memory(contestant.algorithm):
         raise UserError(f"'{contestant.label}' cannot be deployed yet: its devices would have to keep a memory")
-    if not isinstance(scheme, Periodic | Synchronous):
+    if not isinstance(scheme, Deployable):
         raise UserError(
             f"the algorithm '{contestant.algorithm_name}' cannot be deployed yet: its scheme is "
-            f"{type(scheme).__name__.lower()}, and a deployment knows periodic and synchronous ones"
-        )
-    if isinstance(scheme, Synchronous) and (scheme.selected, scheme.deadline_s) != (None, None):
-        raise UserError(
-            f"'{contestant.label}' cannot be deployed yet: a deployment waits for all participants of a synchronous round "
-            "and knows neither selected nor deadline_s"
+            f"{type(scheme).__name__.lower()}, and a deployment knows periodic, synchronous and buffered ones"
         )
     return scheme

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -69,8 +69,9 @@ class FlowerPost:
 
     def __init__(
         self, grid: Grid, layout: Layout, contestant: Contestant, *, devices: int, ttl_s: float,
-        latencies: Latencies | None, time_scale: float,
+        latencies: Latencies | None, time_scale: float, device_of_node: Mapping[int, int] | None = None,
     ) -> None:  # fmt: skip
+        self._device_of_node = device_of_node  # by the key with which each node was registered
         self._grid, self._layout, self._devices, self._ttl_s = grid, layout, devices, ttl_s
         self._label, self._training = contestant.label, contestant.training
         self._latencies, self._time_scale = latencies, time_scale
@@ -151,9 +152,13 @@ class FlowerPost:
             else:
                 told: Any = reply.content.config_records["device"]
                 device, partitions = told["partition-id"], told["num-partitions"]
-                if isinstance(device, int) and partitions == self._devices:
+                registered = device if self._device_of_node is None else self._device_of_node.get(node)
+                if isinstance(device, int) and partitions == self._devices and device == registered:
                     return device
                 problem = f"it is partition {device} of {partitions}, but data.devices is {self._devices}"
+                if partitions == self._devices:
+                    whose = "no device's" if registered is None else f"device {registered}'s"
+                    problem = f"it says that it is device {device}, and its key is {whose}"
         except (KeyError, TypeError, AttributeError) as error:
             problem = f"its hello cannot be read ({error!r})"
         if node not in self._refused:

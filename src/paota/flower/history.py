@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine import Log
+from ..engine import PER_DEVICE, Log
 from ..experiment import Contestant
 from ..runs import checkpoint as codec
 from ..runs.results import Trajectory
@@ -25,7 +25,6 @@ from .answers import Arrival
 from .roster import Incident
 
 STATE = "state.npz"
-PER_DEVICE = ("weight", "amplitude", "similarity", "transmit_power_w")
 
 
 @dataclass
@@ -37,7 +36,7 @@ class History:
     participants: list[Participants] = field(default_factory=list)
     judged: list[tuple[float, float, float]] = field(default_factory=list)  # accuracy, loss, F; NaN: not looked at
     noise_std: list[float] = field(default_factory=list)
-    per_device: list[NDArray[Any]] = field(default_factory=list)  # [4, n]: PER_DEVICE
+    per_device: list[NDArray[Any]] = field(default_factory=list)  # [columns, n]: PER_DEVICE
     diverged_round: int | None = None
 
     def __len__(self) -> int:
@@ -97,7 +96,9 @@ class History:
             finite[self.diverged_round - 1 :] = False
         columns: dict[str, Any] = {
             "test_accuracy": accuracy, "test_loss": loss, "train_loss": train_loss,
-            "noise_std": np.array(self.noise_std), "finite": finite, **dict(zip(PER_DEVICE, padded, strict=True)),
+            "noise_std": np.array(self.noise_std), "finite": finite,
+            "score_by_label": np.full((len(self), 0), np.nan),  # what devices hold stays with them
+            **dict(zip(PER_DEVICE, padded, strict=True)),
         }  # fmt: skip
         return Log(**columns)
 
@@ -118,6 +119,7 @@ class Checkpoint:
     restarts: int = 0
     compute_s: float = 0.0
     finished: bool = False
+    lengths: dict[int, float] = field(default_factory=dict)  # of each device's last update
 
 
 class CheckpointFolder:
@@ -145,6 +147,7 @@ class CheckpointFolder:
             "rounds": len(h), "diverged_round": h.diverged_round, "label": c.label, "in_flight": c.in_flight,
             "lost": c.lost, "restarts": c.restarts, "compute_s": c.compute_s, "finished": c.finished,
             "incidents": [dataclasses.asdict(incident) for incident in c.incidents],
+            "lengths": {str(device): length for device, length in c.lengths.items()},
         }  # fmt: skip
         arrays = {
             "initial": np.array(h.initial), "model": c.model, "previous_model": c.previous_model,
@@ -164,7 +167,9 @@ class CheckpointFolder:
             state = codec.numbered(arrays, "state")
             made = Checkpoint(
                 history=history, model=arrays["model"], previous_model=arrays["previous_model"], state=state,
-                trainings=arrays["trainings"].tolist(), incidents=[Incident(**i) for i in facts.pop("incidents")],
+                trainings=arrays["trainings"].tolist(),
+                lengths={int(device): float(length) for device, length in facts.pop("lengths").items()},
+                incidents=[Incident(**i) for i in facts.pop("incidents")],
                 **facts,
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, IndexError) as error:

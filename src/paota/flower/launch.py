@@ -14,6 +14,7 @@ from ..experiment import Experiment
 from ..registry import DATASETS
 from ..runs.files import to_toml
 from .deployment import Deployment
+from .gateway import relay
 from .local import LocalFederation, toml_word
 
 MAX_LOCAL_DEVICES = 32  # each is two processes at rest and a third while it trains
@@ -43,19 +44,20 @@ from pathlib import Path
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from paota.flower.client_app import answer_hello, answer_order, train_with_jax
+from paota.flower import answer_hello, answer_order, prepare_jax, train_with_jax
 
+FOLDER = Path(__file__).parent.parent
 app = ClientApp()
 
 
 @app.query()
 def hello(message: Message, context: Context) -> Message:
-    return answer_hello(message, context)
+    return answer_hello(message, context, prepare_jax(context, FOLDER))
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    return answer_order(message, context, train_with_jax(context, Path(__file__).parent.parent))
+    return answer_order(message, context, train_with_jax(context, FOLDER))
 """
 PROJECT = """\
 [project]
@@ -103,13 +105,26 @@ def check_size(devices: int) -> None:
 
 def run_here(
     app: Path, work: Path, *, devices: int, run_config: Mapping[str, Any], secure: bool = True,
-    show: Callable[[str], None] = print,
+    show: Callable[[str], None] = print, keys: Path | None = None, gateway_socket: str | None = None,
 ) -> None:  # fmt: skip
-    """Start SuperLink and `devices` SuperNodes, run `app` on them, stop them all. `work` keeps their logs."""
-    check_size(devices)
-    show(f"starting a SuperLink and {devices} SuperNodes on loopback" + (", with TLS and node keys" if secure else ""))
-    with LocalFederation(work, devices, secure=secure) as federation:
-        run = federation.run_app(app, run_config, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    """Start SuperLink and `devices` SuperNodes, run `app` on them, stop them all. `work` keeps their logs.
+
+    With `gateway_socket` no SuperNode is started here: devices elsewhere come in through the gateway behind it.
+    """
+    if gateway_socket is None:
+        check_size(devices)
+        show(
+            f"starting a SuperLink and {devices} SuperNodes on loopback"
+            + (", with TLS and node keys" if secure else "")
+        )
+    with LocalFederation(work, devices, secure=secure, keys=keys, nodes=gateway_socket is None) as federation:
+        if gateway_socket is not None:
+            relay(gateway_socket, federation.port)
+            show(
+                f"waiting for {devices} devices; each: paota device THIS-MACHINE:PORT --keys DIR --device K --devices {devices}"
+            )
+        config = {**run_config, "nodes": ",".join(map(str, federation.node_ids))}
+        run = federation.run_app(app, config, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert run.stdout is not None
         for raw in run.stdout:
             line = LEVEL.sub("", COLOUR.sub("", raw.decode(errors="replace")).strip())

@@ -1,229 +1,147 @@
-"""A whole federation on one machine: SuperLink and SuperNodes as real processes on loopback, all stopped at the end."""
+"""Federations of real processes: SuperLink and SuperNodes on one machine, or one machine as a single device."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
-import socket
+import re
 import subprocess
 import sys
-import sysconfig
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from ..errors import UserError
-from . import require_flower
+from .processes import HOST, Processes, free_port, listening
 
-HOST = "127.0.0.1"
 CONNECTION = "local"
+REGISTER = """
+import sys
+from flwr.cli.app import app
+for key in sys.argv[2:]:
+    app(["supernode", "register", key, sys.argv[1], "--format", "json"], standalone_mode=False)
+"""
 
 
-class LocalFederation:
-    """Use as a context manager. `folder` gets logs, keys and Flower's own files; nothing is written elsewhere.
+class LocalFederation(Processes):
+    """A SuperLink and `devices` SuperNodes on loopback, all stopped at the end.
 
-    With `secure` (the default) the SuperLink speaks TLS only and accepts only SuperNodes whose keys were registered.
-    Every process leads a process group of its own: a SuperNode's helpers die with it.
+    With `secure` (the default) the SuperLink speaks TLS only and accepts only SuperNodes whose keys were registered;
+    `keys` is a folder made by `certificates`, one of its own if there is none. With `nodes=False` the SuperNodes are
+    elsewhere.
     """
 
     def __init__(
-        self, folder: Path, devices: int, *, secure: bool = True, environment: Mapping[str, str] | None = None
-    ) -> None:
-        require_flower()
-        self.folder, self.devices, self.secure = folder.resolve(), devices, secure
+        self, folder: Path, devices: int, *, secure: bool = True, environment: Mapping[str, str] | None = None,
+        keys: Path | None = None, nodes: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(folder, environment)
+        self.devices, self.secure, self.nodes = devices, secure, nodes
+        self.keys = (keys or self.folder / "keys").resolve()
         self.port = free_port()
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._logs: list[IO[bytes]] = []
-        self.environment = {
-            **os.environ,
-            "FLWR_HOME": str(self.folder / "flwr"),
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_DISABLE_UPDATE_CHECK": "1",
-            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
-            # Flower starts a process for every message: let them share what JAX compiles.
-            "JAX_COMPILATION_CACHE_DIR": str(self.folder / "jax-cache"),
-            "JAX_PERSISTENT_COMPILATION_CACHE_MIN_COMPILE_TIME_SECS": "0",
-            "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu"),
-            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
-            **(environment or {}),
-        }
+        self.node_ids: list[int] = []  # by device, as Flower numbers them: the key decides who is which device
 
-    def __enter__(self) -> LocalFederation:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._write_connection()
-            self._start_superlink()
-            if self.secure:
-                self._register_nodes()
+    def begin(self) -> None:
+        self._write_connection()
+        self._start_superlink()
+        if self.secure:
+            self._register_nodes()
+        if self.nodes:
+            self.start_warm()
             for device in range(self.devices):
                 self.start_node(device)
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start_node(self, device: int) -> None:
         """SuperNode of device k: `partition-id` k of `num-partitions` K."""
-        command = [
-            "flower-supernode", "--superlink", f"{HOST}:{self.port}", "--host", HOST, "--port", str(free_port()),
-            "--node-config", f"partition-id={device} num-partitions={self.devices}",
-        ]  # fmt: skip
-        if self.secure:
-            command += ["--root-certificates", str(self.folder / "keys" / "ca.crt")]
-            command += ["--auth-supernode-private-key", str(self.folder / "keys" / f"node-{device}")]
-        else:
-            command.append("--insecure")
-        self._start(f"node-{device}", command)
+        self.start_supernode(
+            f"node-{device}", f"{HOST}:{self.port}", _node_config(device, self.devices),
+            look_every_s=max(0.25, 0.025 * self.devices),  # all of them together, 40 times a second
+            security=_security(self.keys, device) if self.secure else ["--insecure"],
+        )  # fmt: skip
 
     def kill_node(self, device: int) -> None:
         """As if its power had failed: no goodbye."""
-        self._stop(f"node-{device}", signal.SIGKILL)
+        self.kill(f"node-{device}")
 
     def run_app(self, app: Path, run_config: Mapping[str, Any] | None = None, **popen: Any) -> subprocess.Popen[bytes]:
         """`flwr run`, following its log; its exit code does not tell how the run went."""
         words = " ".join(f"{key}={toml_word(value)}" for key, value in (run_config or {}).items())
-        command = [self._tool("flwr"), "run", str(app), CONNECTION, "--stream"]
-        command += ["--run-config", words] if words else []
-        process = subprocess.Popen(command, env=self.environment, cwd=self.folder, start_new_session=True, **popen)
-        self.processes[f"run-{len(self.processes)}"] = process
-        return process
-
-    def stop(self) -> None:
-        """End every process group that was started here, politely first, and wait until all are gone."""
-        groups = _groups_below([process.pid for process in self.processes.values()])
-        for how, patience_s in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 10.0)):
-            for group in groups:
-                _signal_group(group, how)
-            latest = time.monotonic() + patience_s
-            while groups and time.monotonic() < latest:
-                for process in self.processes.values():
-                    process.poll()  # reap the leaders: a zombie would count as alive
-                groups = {group for group in groups if _signal_group(group, 0)}
-                time.sleep(0.05)
-        self._logs += [p.stdout for p in self.processes.values() if p.stdout is not None]
-        self.processes.clear()
-        for log in self._logs:
-            log.close()
-        self._logs.clear()
-
-    def log_of(self, name: str) -> str:
-        return (self.folder / f"{name}.log").read_text(errors="replace")
+        command = ["flwr", "run", str(app), CONNECTION, "--stream", *(["--run-config", words] if words else [])]
+        return self.start(f"run-{len(self.running)}", command, **popen)
 
     def _start_superlink(self) -> None:
         command = [
-            "flower-superlink",
-            "--host",
-            HOST,
-            "--port",
-            str(self.port),
-            "--disable-runtime-dependency-installation",
-        ]
+            "flower-superlink", "--host", HOST, "--port", str(self.port), "--disable-runtime-dependency-installation",
+        ]  # fmt: skip
         if self.secure:
             from .certificates import make_certificates
 
-            keys = self.folder / "keys"
-            make_certificates(keys)
-            command += ["--ssl-ca-certfile", str(keys / "ca.crt"), "--ssl-certfile", str(keys / "server.crt")]
-            command += ["--ssl-keyfile", str(keys / "server.key"), "--enable-supernode-auth"]
+            if not (self.keys / "ca.crt").exists():
+                make_certificates(self.keys)
+            command += ["--ssl-ca-certfile", str(self.keys / "ca.crt"), "--ssl-certfile", str(self.keys / "server.crt")]
+            command += ["--ssl-keyfile", str(self.keys / "server.key"), "--enable-supernode-auth"]
         else:
             command.append("--insecure")
-        self._start("superlink", command)
+        superlink = self.start("superlink", command)
         latest = time.monotonic() + 60
-        while not _listening(self.port):
-            if self.processes["superlink"].poll() is not None or time.monotonic() > latest:
+        while not listening(self.port):
+            if superlink.poll() is not None or time.monotonic() > latest:
                 raise UserError(f"the SuperLink did not start: see '{self.folder / 'superlink.log'}'")
             time.sleep(0.1)
 
     def _register_nodes(self) -> None:
+        """All keys in one process of Flower's command line: importing it takes longer than what it does."""
         from .certificates import make_node_key
 
         for device in range(self.devices):
-            private = make_node_key(self.folder / "keys", f"node-{device}")
-            command = [self._tool("flwr"), "supernode", "register", f"{private}.pub", CONNECTION]
-            done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=120)
-            if done.returncode:
-                raise UserError(
-                    f"the SuperNode of device {device} could not be registered: {done.stderr or done.stdout}"
-                )
+            if not (self.keys / f"node-{device}.pub").exists():
+                make_node_key(self.keys, f"node-{device}")
+        public = [str(self.keys / f"node-{device}.pub") for device in range(self.devices)]
+        done = subprocess.run(
+            [sys.executable, "-c", REGISTER, CONNECTION, *public], env=self.environment, capture_output=True, text=True,
+            timeout=120 + 5 * self.devices,
+        )  # fmt: skip
+        self.node_ids = [int(number) for number in re.findall(r'"node-id":\s*"?(\d+)', done.stdout)]
+        if done.returncode or len(self.node_ids) != self.devices:
+            raise UserError(f"the SuperNodes could not be registered: {(done.stderr or done.stdout).strip()[-500:]}")
 
     def _write_connection(self) -> None:
         """The SuperLink under the name `local` in Flower's own configuration file."""
-        security = f'root-certificates = "{self.folder / "keys" / "ca.crt"}"' if self.secure else "insecure = true"
+        security = f'root-certificates = "{self.keys / "ca.crt"}"' if self.secure else "insecure = true"
         home = self.folder / "flwr"
         home.mkdir(parents=True, exist_ok=True)
         address = f'address = "{HOST}:{self.port}"'
         lines = ["[superlink]", f'default = "{CONNECTION}"', "", f"[superlink.{CONNECTION}]", address, security]
         (home / "config.toml").write_text("\n".join(lines) + "\n")
 
-    def _start(self, name: str, command: list[str]) -> None:
-        log = (self.folder / f"{name}.log").open("ab")
-        self._logs.append(log)
-        self.processes[name] = subprocess.Popen(
-            [self._tool(command[0]), *command[1:]], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL,
-            stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
 
-    def _stop(self, name: str, how: signal.Signals) -> None:
-        process = self.processes.pop(name)
-        for group in _groups_below([process.pid]):
-            _signal_group(group, how)
-        process.wait(timeout=10)
+class Device(Processes):
+    """This machine as device k of a federation whose server is elsewhere."""
 
-    def _tool(self, name: str) -> str:
-        found = shutil.which(name, path=self.environment["PATH"])
-        if found is None:
-            raise UserError(
-                f"the command '{name}' of Flower is missing beside {sys.executable}: pip install 'paota[flower]'"
-            )
-        return found
+    def __init__(
+        self, folder: Path, server: str, *, keys: Path, device: int, devices: int, data: str | None = None
+    ) -> None:
+        super().__init__(folder)
+        self.server, self.security = server, _security(keys, device)
+        self.node_config = _node_config(device, devices) + (f" data={toml_word(data)}" if data else "")
 
+    def begin(self) -> None:
+        self.start_warm()
+        self.start_supernode(
+            "node", self.server, self.node_config, look_every_s=0.25, security=self.security, stdout=None
+        )
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    def wait(self) -> int:
+        """Until the SuperNode ends; its exit code."""
+        return self.running["node"].wait()
 
 
-def _listening(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(0.5)
-        return probe.connect_ex((HOST, port)) == 0
+def _node_config(device: int, devices: int) -> str:
+    return f"partition-id={device} num-partitions={devices}"
 
 
-def _groups_below(leaders: Sequence[int]) -> set[int]:
-    """The process groups of `leaders` and all their descendants: some of Flower's helpers lead groups of their own."""
-    try:
-        listing = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid="], capture_output=True, text=True, check=True).stdout
-    except (
-        OSError,
-        subprocess.CalledProcessError,
-    ):  # no `ps` here: helpers notice on their own that the leader is gone
-        return set(leaders)
-    rows = [tuple(map(int, line.split())) for line in listing.splitlines()]
-    family = set(leaders)
-    while True:
-        grown = family | {pid for pid, parent, _ in rows if parent in family}
-        if grown == family:
-            return set(leaders) | {group for pid, _, group in rows if pid in family}
-        family = grown
-
-
-def _signal_group(group: int, how: int) -> bool:
-    """Whether there was anybody left to get it."""
-    try:
-        os.killpg(group, how)
-    except (ProcessLookupError, PermissionError):  # gone, or by now somebody else's
-        return False
-    return True
+def _security(keys: Path, device: int) -> list[str]:
+    return ["--root-certificates", str(keys / "ca.crt"), "--auth-supernode-private-key", str(keys / f"node-{device}")]
 
 
 def toml_word(value: Any) -> str:

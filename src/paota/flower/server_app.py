@@ -22,12 +22,13 @@ from ..runs.folder import write_folder
 from ..runs.results import Result
 from ..simulate.schedule import Schedule
 from ..timing.latency import Latencies
-from ..timing.schemes import Synchronous, World
+from ..timing.schemes import Buffered, ShareReady, Synchronous, World
 from .aggregation import Aggregator
 from .coordinator import Clock, Coordinator, Pace, RealClock
 from .deployment import Deployment, scheme_of
 from .grid import FlowerPost
 from .history import Checkpoint, CheckpointFolder, History
+from .influence import Influence
 
 logger = logging.getLogger("paota.flower")
 
@@ -87,11 +88,18 @@ class _Run:
             )
         if saved is not None and saved.finished:
             return saved
+        if saved is not None:  # a device that has died since must not keep the others from going on
+            self.pace = dataclasses.replace(self.pace, min_devices=max(1, self.deployment.min_devices))
         coordinator = self._coordinator(saved)
         scheme = scheme_of(self.contestant)
+        world = World(self.latencies, self.contestant.timing.period_s, self.plan.experiment.horizon)
         if isinstance(scheme, Synchronous):
-            world = World(self.latencies, self.contestant.timing.period_s, self.plan.experiment.horizon)
-            coordinator.synchronous(scheme.size(world))
+            coordinator.synchronous(scheme.size(world), scheme.selected, scheme.deadline_s)
+        elif isinstance(scheme, Buffered):
+            updates = world.match_updates()
+            coordinator.buffered(scheme.buffer_size, updates and math.ceil(updates / scheme.buffer_size))
+        elif isinstance(scheme, ShareReady):
+            coordinator.share_ready(scheme.count(world.latencies.devices), world.match_updates())
         else:
             coordinator.periodic()
         return coordinator.finish(wait_for_devices=wait_for_devices)
@@ -109,6 +117,7 @@ class _Run:
             # The post may drop a message long after nobody waits for its answer; patience can grow with slow devices.
             ttl_s=10 * self.pace.patience_s * self.pace.time_scale + 600.0,
             latencies=self.latencies if deployment.emulate_latency else None, time_scale=deployment.time_scale,
+            device_of_node=deployment.device_of_node,
         )  # fmt: skip
         if self.contestant.faults.in_timeline:
             logger.warning(
@@ -119,7 +128,7 @@ class _Run:
         return Coordinator(
             aggregator=aggregator, post=post, clock=self.clock, pace=self.pace, seed=experiment.seed,
             label=self.contestant.label, judge_every=self.plan.judged_every[self.contestant.label, experiment.seed],
-            max_update_ratio=deployment.max_update_ratio, max_staleness=self.contestant.guards.max_staleness,
+            influence=Influence(deployment.max_influence), max_staleness=self.contestant.guards.max_staleness,
             save=self.checkpoints.save, resume=saved, advanced=self._show(),
         )  # fmt: skip
 

@@ -10,15 +10,23 @@ import jax.numpy as jnp
 from ..errors import UserError
 from ..settings import setting
 from .base import Params, he_normal
-from .layers import convolution, image_shape, max_pool
+from .layers import convolution, group_norm, image_shape, max_pool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cnn:
-    """3x3 convolutions with `channels` outputs, each with ReLU and 2x2 max-pooling, then `dense` hidden units."""
+    """3x3 convolutions with `channels` outputs, each with ReLU and 2x2 max-pooling, then `dense` hidden units.
 
-    channels: tuple[int, ...] = setting((8, 16), low=1)
-    dense: int = setting(32, low=1)
+    With `groups`, GroupNorm with so many groups of channels comes before each of these ReLUs.
+    """
+
+    channels: tuple[int, ...] = setting((8, 16), low=1, doc="Outputs of each convolution.")
+    dense: int = setting(32, low=1, doc="Hidden units.")
+    groups: int | None = setting(None, low=1, doc="Of a GroupNorm before each ReLU; absent: no normalisation.")
+
+    def __post_init__(self) -> None:
+        if self.groups is not None and any(n % self.groups for n in self.channels):
+            raise UserError(f"model.channels {list(self.channels)} must be multiples of model.groups ({self.groups})")
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Params:
         height, width, depth = image_shape(input_shape, "cnn")
@@ -26,6 +34,8 @@ class Cnn:
         for i, out in enumerate(self.channels):
             params[f"conv{i}"] = he_normal(jax.random.fold_in(key, i), (3, 3, depth, out), 9 * depth)
             params[f"conv{i}_bias"] = jnp.zeros(out)
+            if self.groups is not None:
+                params[f"conv{i}_scale"] = jnp.ones(out)
             depth, height, width = out, height // 2, width // 2
         if height * width == 0:
             raise UserError(f"model.channels: {len(self.channels)} poolings are too many for images of {input_shape}")
@@ -39,7 +49,14 @@ class Cnn:
     def apply(self, params: Params, x: jax.Array) -> jax.Array:
         x = x.reshape(len(x), *image_shape(x.shape[1:], "cnn"))
         for i in range(len(self.channels)):
-            x = max_pool(jax.nn.relu(convolution(params[f"conv{i}"], x) + params[f"conv{i}_bias"]))
+            x = max_pool(jax.nn.relu(self._shifted(params, i, convolution(params[f"conv{i}"], x))))
         x = x.reshape(len(x), -1)
         x = jax.nn.relu(x @ params["dense"].T + params["dense_bias"])
         return x @ params["out"].T + params["out_bias"]
+
+    def _shifted(self, params: Params, i: int, x: jax.Array) -> jax.Array:
+        """The outputs of convolution `i` with their bias, and normalised if the model does so."""
+        bias = params[f"conv{i}_bias"]
+        if self.groups is None:
+            return x + bias
+        return group_norm({"scale": params[f"conv{i}_scale"], "bias": bias}, x, self.groups)

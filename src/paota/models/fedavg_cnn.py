@@ -16,7 +16,7 @@ from .layers import convolution, convolution_init, dense, dense_init, image_shap
 class FedAvgCnn:
     """Two 5x5 convolutions with 32 and 64 outputs, each with ReLU and 2x2 max-pooling, then `dense` hidden units."""
 
-    dense: int = setting(512, low=1)
+    dense: int = setting(512, low=1, doc="Hidden units.")
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Params:
         height, width, channels = image_shape(input_shape, "fedavg-cnn")

@@ -15,7 +15,11 @@ from .base import Params, he_normal
 
 @dataclass(frozen=True, kw_only=True)
 class Mlp:
-    hidden: tuple[int, ...] = setting((10, 10), low=1)
+    """Dense layers with ReLU between them: 784-10-10-10 on MNIST, the paper's network."""
+
+    hidden: tuple[int, ...] = setting(
+        (10, 10), low=1, doc="Width of each hidden layer.", also=("layers", "hidden_layers", "width")
+    )
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Params:
         widths = (math.prod(input_shape), *self.hidden, num_classes)

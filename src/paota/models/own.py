@@ -35,11 +35,14 @@ ADAPTERS = {  # (library, the class of its modules) -> where the adapter is
 def as_model(
     thing: Any, *, loss: Judge | None = None, score: Judge | None = None, score_name: str | None = None
 ) -> Any:
-    """A model that paota can learn, made of `thing`, which is one of KINDS.
+    """A model that paota can learn.
 
-    `loss(outputs, y)`, `score(outputs, y)`, [B] each, and `score_name` take the place of cross-entropy and accuracy; by
-    default `thing` is asked for attributes of these names. A function or a class is called with those of `key`,
-    `input_shape` and `num_classes` that it names, and must return one of the others.
+    Args:
+        thing: an Equinox, Flax or PyTorch module, a pair (init, apply), an object with init and apply, or a function or
+            class that builds one, which is called with those of `key`, `input_shape` and `num_classes` that it names.
+        loss: loss(outputs, y), [B], in place of cross-entropy (default: the attribute of `thing`, if it has one).
+        score: score(outputs, y), [B], in place of accuracy (likewise).
+        score_name: a word for the score (likewise).
     """
     own: dict[str, Any] = {"loss": loss, "score": score, "score_name": score_name}
     own = {name: given if given is not None else getattr(thing, name, None) for name, given in own.items()}

@@ -28,9 +28,9 @@ class ResNet:
     convolution is followed by GroupNorm with `groups` groups.
     """
 
-    depth: int = setting(8, low=8)
-    width: int = setting(16, low=1)
-    groups: int = setting(8, low=1)
+    depth: int = setting(8, low=8, doc="Layers with weights: 8, 14, 20, ...", also=("layers",))
+    width: int = setting(16, low=1, doc="Channels of the first stage.")
+    groups: int = setting(8, low=1, doc="Of each GroupNorm.")
 
     def __post_init__(self) -> None:
         if (self.depth - 2) % (2 * STAGES):

@@ -19,4 +19,10 @@ def _adapt(thing: Any) -> Any:
 class ModelChoice:
     """What is learned?"""
 
-    name: Any = choice(MODELS, "mlp", adapt=_adapt)
+    name: Any = choice(
+        MODELS,
+        "mlp",
+        adapt=_adapt,
+        doc="What is learned: a registered model, or `my_module:build`.",
+        also=("model", "network", "arch", "architecture"),
+    )

@@ -13,6 +13,8 @@ from .base import Params
 
 @dataclass(frozen=True, kw_only=True)
 class Softmax:
+    """Softmax regression: one dense layer, a convex problem."""
+
     def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Params:
         return {"bias": jnp.zeros(num_classes), "weight": jnp.zeros((num_classes, math.prod(input_shape)))}
 

@@ -50,9 +50,12 @@ def number(value: Any) -> float | None:
 
 
 def against_round(rows: Rows, name: str, points: int) -> Curve | None:
-    """Median and quartiles over the seeds at each round that has a value; None if no round has."""
+    """Median and quartiles over the seeds at each round that has a value; None if no round has.
+
+    Where seeds stopped in different rounds, up to where the first of them did, by the rule of `against_time`.
+    """
     table = _pivot(rows, column(rows, name))
-    return None if table is None else thinned(_spread(*table), points)
+    return None if table is None else thinned(_until_the_first_ends(_spread(*table), *table), points)
 
 
 def against_time(rows: Rows, name: str, points: int) -> Curve | None:
@@ -69,14 +72,14 @@ def against_time(rows: Rows, name: str, points: int) -> Curve | None:
         return None
     by_round = _pivot(rows, np.where(np.isfinite(values), times_s, np.nan))
     if by_round is not None and len(by_round[0]) == len(table[0]) and _same_across_seeds(by_round[1]):
-        curve = _spread(*table)
-        return thinned(replace(curve, x=np.nanmax(by_round[1], axis=1)), points)
+        curve = replace(_spread(*table), x=np.nanmax(by_round[1], axis=1))
+        return thinned(_until_the_first_ends(curve, *table), points)
     known = np.isfinite(values) & np.isfinite(times_s)
     own_rows = [known & (rows["seed"] == seed) for seed in np.unique(rows["seed"])]
     own_rows = [own for own in own_rows if own.any()]
     ends_s = np.array([times_s[own].max() for own in own_rows])
     start_s = max(times_s[own].min() for own in own_rows)
-    end_s = ends_s[ends_s >= 0.9 * np.median(ends_s)].min()
+    end_s = _first_end(ends_s)
     grid_s = np.linspace(start_s, end_s, max(points, 2))
     read = [np.interp(grid_s, times_s[own], values[own], right=np.nan) for own in own_rows]
     return _spread(grid_s, np.stack(read, axis=1))
@@ -160,6 +163,17 @@ def _pivot(rows: Rows, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | No
     matrix = np.full((len(rounds), len(seeds)), np.nan)
     matrix[at_round, at_seed] = values[known]
     return rounds.astype(float), matrix
+
+
+def _first_end(ends: np.ndarray) -> float:
+    """Where the first seed ends, those aside that stopped much sooner than the others."""
+    return float(ends[ends >= 0.9 * np.median(ends)].min())
+
+
+def _until_the_first_ends(curve: Curve, rounds: np.ndarray, matrix: np.ndarray) -> Curve:
+    """The beginning of a curve over `rounds`, of a matrix of rounds x seeds."""
+    last = len(rounds) - 1 - np.isfinite(matrix)[::-1].argmax(axis=0)
+    return curve.at(rounds <= _first_end(rounds[last]))
 
 
 def _spread(x: np.ndarray, matrix: np.ndarray) -> Curve:

@@ -18,7 +18,7 @@ from .figure import Layout, Style, Trace, View
 from .page import Section
 
 COLUMN_INCHES, ROW_INCHES = 3.5, 2.6
-MOST_COLUMNS = 3
+MOST_COLUMNS = 2  # more would be too small to read where a page is as wide as a text
 BAND = 0.15  # opacity of the middle half of the seeds
 DASHES = {
     "solid": "-",
@@ -68,7 +68,7 @@ def export(section: Section, legend: Sequence[Style], folder: Path) -> list[Path
     from ..runs.files import atomic
 
     panels = [(figure, view) for figure in section.figures for view in figure.views.values()]
-    columns = min(len(panels), MOST_COLUMNS if len(panels) > 4 else 2)
+    columns = min(len(panels), MOST_COLUMNS)
     rows = math.ceil(len(panels) / columns)
     row_inches = ROW_INCHES * max(1.0, max(figure.height_px for figure, _ in panels) / 300) if rows == 1 else ROW_INCHES
     made = []
@@ -102,26 +102,20 @@ def draw(view: View, legend: Sequence[Style], place: Any) -> None:
         drawer(place, trace, style, label if trace.get("showlegend", True) else "", share)
     for shape in view.layout.get("shapes", ()):
         upright = shape["x0"] == shape["x1"]
-        look = {"color": colour(shape["line"]["color"]), "linestyle": DASHES[shape["line"]["dash"]], "linewidth": 0.8}
+        look = {
+            "color": palette.resolved(shape["line"]["color"]),
+            "linestyle": DASHES[shape["line"]["dash"]],
+            "linewidth": 0.8,
+        }
         (place.axvline if upright else place.axhline)(shape["x0" if upright else "y0"], zorder=0, **look)
     _axes(place, view.layout)
-
-
-def colour(token: str) -> str:
-    """`$muted` or `$staleness2`, as on a light page; anything else is a colour already."""
-    if not token.startswith("$"):
-        return token
-    name = token[1:].rstrip("0123456789")
-    position = token[1 + len(name) :]
-    colours = palette.payload()["light"]
-    return str(colours[name][int(position)] if position else colours["chrome"][name])
 
 
 def _points(place: Any, trace: Trace, style: Style, label: str, _: tuple[int, int]) -> None:
     x, mode, marker = trace["x"], trace["mode"], trace.get("marker", {})
     y = _floats(trace["y"])
     line = trace.get("line", {})
-    ink = palette.SERIES["light"][style.colour] if "series" in trace else colour(line.get("color", "$text"))
+    ink = palette.SERIES["light"][style.colour] if "series" in trace else palette.resolved(line.get("color", "$text"))
     symbol = marker.get("symbol", "circle")
     look: dict[str, Any] = {
         "color": ink,
@@ -131,7 +125,7 @@ def _points(place: Any, trace: Trace, style: Style, label: str, _: tuple[int, in
         "marker": MARKERS[symbol.removesuffix("-open")] if "markers" in mode else "",
     }
     if "color" in marker:
-        look["color"] = colour(marker["color"])
+        look["color"] = palette.resolved(marker["color"])
     if symbol.endswith("-open"):
         look["markerfacecolor"] = "white"
     if "size" in marker:
@@ -144,18 +138,20 @@ def _points(place: Any, trace: Trace, style: Style, label: str, _: tuple[int, in
         place.errorbar(x, y, _spans(trace), fmt="none", ecolor=ink, elinewidth=0.6, capsize=1.5)
     if "text" in mode:
         for at_x, at_y, text in zip(x, y, trace["text"], strict=True):
-            ink = colour(trace.get("textfont", {}).get("color", "$text"))
+            ink = palette.resolved(trace.get("textfont", {}).get("color", "$text"))
             place.text(at_x, at_y, text, ha="center", va="center", fontsize=7, color=ink)
 
 
 def _bars(place: Any, trace: Trace, style: Style, label: str, share: tuple[int, int]) -> None:
     """Upright bars side by side (the first of three is `share` (0, 3)), or lying ones from their `base`, with their texts."""
-    ink = palette.SERIES["light"][style.colour] if "series" in trace else colour(trace["marker"]["color"])
+    ink = palette.SERIES["light"][style.colour] if "series" in trace else palette.resolved(trace["marker"]["color"])
     if "base" in trace:
         start, length, at = (np.array(trace[key], dtype=float) for key in ("base", "x", "y"))
         place.barh(at, length, left=start, height=0.66, color=ink, linewidth=0, label=label)
         for x, y, text in zip(start + length / 2, at, trace.get("text", ()), strict=False):
-            place.text(x, y, text, fontsize=5.5, ha="center", va="center", color=colour(trace["textfont"]["color"]))
+            place.text(
+                x, y, text, fontsize=5.5, ha="center", va="center", color=palette.resolved(trace["textfont"]["color"])
+            )
         return
     position, count = share
     width = 0.8 / count

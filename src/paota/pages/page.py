@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -18,8 +18,8 @@ from typing import Any, Literal
 from markupsafe import Markup
 
 from . import palette
-from .figure import Figure, Style
-from .words import printable
+from .figure import Figure, Style, coinciding
+from .words import printable, sentences
 
 Tone = Literal["good", "middling", "alert"]
 
@@ -33,6 +33,7 @@ class TableCell:
     bold: bool = False
     muted: bool = False
     badge: str = ""
+    link: str = ""  # beside the page
     tone: Tone = "alert"  # of the badge
 
 
@@ -110,6 +111,8 @@ class Page:
     left_out: int = 0  # series that only the tables show
     warning: str = ""
     warnings: Sequence[str] = ()
+    links: Mapping[str, str] = field(default_factory=dict)  # to other pages, beside those to the sections
+    follow: str = ""  # where the page asks for news of itself; of a file that is complete, nothing
 
     def figures(self) -> Iterator[Figure]:
         """All figures of all sections."""
@@ -131,18 +134,40 @@ class Page:
         )
 
 
+def with_coincidences(section: Section, legend: Sequence[Style]) -> Section:
+    """The section, its captions saying which series lie on each other in the view that is shown first."""
+
+    def said(figure: Figure) -> Figure:
+        first = next(iter(figure.views.values()))
+        groups = [[legend[series].name for series in group] for group in coinciding(first.traces)]
+        words = [f"{', '.join(names[:-1])} and {names[-1]} coincide." for names in groups]
+        return replace(figure, caption=sentences([figure.caption, *words])) if words else figure
+
+    return replace(section, figures=[said(figure) for figure in section.figures])
+
+
 def render(page: Page, data: str | None = None) -> str:
     """The whole document. `data`: what `page.data()` gave, if it is at hand."""
     from plotly.offline import get_plotlyjs
 
-    scripts = [get_plotlyjs(), asset("page.js")]
-    return _template().render(
+    scripts = [get_plotlyjs(), asset("page.js"), *([asset("live.js")] if page.follow else [])]
+    return _document(page, data or page.data(), palette.theme_css() + asset("page.css"), scripts)
+
+
+def render_news(page: Page) -> str:
+    """The document without style and scripts: what a page that is followed gets when it asks for news."""
+    return _document(page, page.data(), "", [])
+
+
+def _document(page: Page, data: str, style: str, scripts: Sequence[str]) -> str:
+    text: str = _template().render(
         page=page,
-        style=Markup(palette.theme_css() + asset("page.css")),
-        data=Markup(data or page.data()),
+        style=Markup(style),
+        data=Markup(data),
         scripts=[Markup(script) for script in scripts],
         script_hashes=Markup(" ").join(Markup(script_hash(script)) for script in scripts),
     )
+    return text
 
 
 def embedded_json(value: Any) -> str:

@@ -72,13 +72,23 @@ def payload() -> dict[str, Any]:
     return {theme: {name: colours[theme] for name, colours in lists.items()} for theme in CHROME}
 
 
+def resolved(token: str) -> str:
+    """`$muted` or `$staleness2`, as on a light page; anything else is a colour already."""
+    if not token.startswith("$"):
+        return token
+    name = token[1:].rstrip("0123456789")
+    position = token[1 + len(name) :]
+    colours = payload()["light"]
+    return str(colours[name][int(position)] if position else colours["chrome"][name])
+
+
 def theme_css() -> str:
-    """The variables of both themes: the reader's system decides, unless the page's button has been pressed."""
+    """The variables of both themes: the reader's system decides, or the page's button; paper is always light."""
     rules = {theme: "".join(f"--{name}:{colour};" for name, colour in CHROME[theme].items()) for theme in CHROME}
     light, dark = f"{rules['light']}color-scheme:light;", f"{rules['dark']}color-scheme:dark;"
     return (
         f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-        f":root[data-theme=light]{{{light}}}:root[data-theme=dark]{{{dark}}}"
+        f":root[data-theme=light]{{{light}}}:root[data-theme=dark]{{{dark}}}@media print{{:root[data-theme]{{{light}}}}}"
     )
 
 

@@ -23,19 +23,20 @@ STALENESS_SHADES = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """The records of one trajectory that begin before the picture ends at `end_s`; `times_s` of its aggregations."""
+    """The records of one trajectory from `start_s` until the picture ends at `end_s`; `times_s` of its aggregations."""
 
     rows: Rows
     devices: np.ndarray
     times_s: np.ndarray
     end_s: float
+    start_s: float = 0.0
 
 
 def timeline_figure(stretches: Mapping[str, tuple[str, Stretch]], **more: Any) -> Figure:
     """One view for each (name, stretch); a selector chooses if there are several."""
     tallest = max(len(stretch.devices) for _, stretch in stretches.values())
     words = (
-        f"{name}: {len(stretch.times_s)} aggregations in {stretch.end_s:.0f} seconds, largest staleness "
+        f"{name}: {len(stretch.times_s)} aggregations in {stretch.end_s - stretch.start_s:.0f} seconds, largest staleness "
         f"{stretch.rows['staleness'].max():.0f}."
         for name, stretch in stretches.values()
     )
@@ -54,9 +55,11 @@ def timeline_figure(stretches: Mapping[str, tuple[str, Stretch]], **more: Any) -
 
 
 def stretch_of(
-    records: Mapping[str, np.ndarray], *, devices: int = MOST_DEVICES, events: int = EVENTS
+    records: Mapping[str, np.ndarray], *, devices: int = MOST_DEVICES, events: int = EVENTS, start_s: float = 0.0
 ) -> Stretch | None:
     """The beginning of one trajectory: its first `devices` that take part, and at least `events` aggregations.
+
+    Where its records do not begin at 0, `start_s` says when.
 
     `records` are its device records: device, round, staleness, start_s, finish_s, time_s (of sending), version, weight.
     None if there is none that is complete.
@@ -73,7 +76,7 @@ def stretch_of(
     rows = _chosen(rows, rows["start_s"] < shown[-1])
     first = np.unique(rows["device"])[:devices]
     rows = _chosen(rows, np.isin(rows["device"], first))
-    return Stretch(rows=rows, devices=first, times_s=shown, end_s=float(shown[-1]))
+    return Stretch(rows=rows, devices=first, times_s=shown, end_s=float(shown[-1]), start_s=start_s)
 
 
 def _chosen(rows: Rows, chosen: np.ndarray) -> Rows:
@@ -100,7 +103,7 @@ def _view(stretch: Stretch) -> View:
     }
     bare = {"showgrid": False, "zeroline": False}
     layout: Layout = {
-        "xaxis": bare | {"title": {"text": "simulated seconds"}, "range": [0, stretch.end_s * 1.015]},
+        "xaxis": bare | {"title": {"text": "simulated seconds"}, "range": _range_s(stretch)},
         "yaxis": bare | devices | {"title": {"text": "device"}, "range": [len(stretch.devices) - 0.4, -0.6]},
     }
     aggregations = [level(float(at), vertical=True, dash="dash") for at in stretch.times_s]
@@ -110,6 +113,11 @@ def _view(stretch: Stretch) -> View:
         layout=together(layout | bars | OWN_LEGEND, *aggregations),
         record_columns=("device", "start_s", "finish_s", "version", "sent_s", "staleness", "weight"),
     )
+
+
+def _range_s(stretch: Stretch) -> list[float]:
+    """With a little room for the last triangles."""
+    return [stretch.start_s, stretch.start_s + 1.015 * (stretch.end_s - stretch.start_s)]
 
 
 def _training(rows: Rows, place: np.ndarray, chosen: np.ndarray, end_s: float, shade: int | None, name: str) -> Trace:

@@ -6,7 +6,7 @@
 
 `exact` finds the global optimum with a certificate, `mip` is the paper's route (Dinkelbach and a 0-1 programme), `qp`
 the convex quadratic programme. docs/power.md says why they agree. Nothing here imports JAX; the compiled form of
-`exact` is in `exact_jax`.
+`exact` is in `p2_jax`.
 """
 
 from __future__ import annotations
@@ -44,20 +44,34 @@ def solve(
     method: str = "exact",
     **options: Any,
 ) -> Solution:
-    """Optimal powers of one round.
+    """Optimal powers of one round. Arrays have one element per device; a single number stands for all devices.
 
-    Arrays have one element per device; a single number stands for all devices.
+    Args:
+        p_max: largest amplitude gain p_k^max, [K].
+        staleness: s_k in rounds, [K].
+        similarity: theta_k = (cosine + 1)/2 in [0, 1], [K].
+        rho: omega/(s_k + omega) itself, in place of `staleness`.
+        theta: the same thing as `similarity`.
+        lo: lower end of each device's box, in place of p_max, staleness and similarity, [K].
+        hi: upper end of each device's box, [K].
+        ready: who takes part, [K] (default: all).
+        omega: staleness constant of rho.
+        smoothness: L of terms (d) and (e).
+        epsilon2: eps^2 of term (d).
+        num_devices: K of term (d) (default: as many as given).
+        num_parameters: d of term (e).
+        noise_power_w: sigma^2 (default: the paper's, from the next two).
+        bandwidth_hz: of the noise (default: 20 MHz).
+        n0_dbm_per_hz: density of the noise (default: -174 dBm/Hz).
+        method: "exact", the optimum in closed form; "mip", the paper's route; "qp", a convex programme.
+        options: of "mip": segments, tolerance, time_limit_s, threads, max_passes, backend, coordinates, stopping; of
+            "qp": backend, time_limit_s.
 
-    p_max: largest amplitude gain p_k^max. staleness: s_k in rounds, or rho = omega/(s_k + omega) itself.
-    similarity: theta_k = (cosine + 1)/2 in [0, 1]; `theta` is the same thing. ready: who takes part (default: all).
-    lo, hi: the boxes themselves, in place of p_max, staleness and similarity.
-    omega, smoothness (L), epsilon2 (eps^2), num_devices (K, default: as many as given), num_parameters (d): the
-    constants of terms (d) and (e).
-    noise_power_w: sigma^2, or bandwidth_hz and n0_dbm_per_hz; left out, the paper's 20 MHz and -174 dBm/Hz.
-    method: "exact"; "mip" with options segments, tolerance, time_limit_s, threads, max_passes, backend, coordinates,
-    stopping; "qp" with backend, time_limit_s.
+    Returns:
+        The powers, with a certificate that they are the best.
 
-    Raises `paota.errors.UserError` with one sentence for anything that makes no sense.
+    Raises:
+        paota.UserError: one sentence for anything that makes no sense.
     """
     problem = problem_from(
         p_max=p_max,

@@ -13,9 +13,12 @@ from .settings import Power
 
 
 def amplitude_cap(uplink: Uplink, energy: Float[Array, " n"], cap: str) -> Float[Array, " n"]:
-    """p_k^max. "paper": the printed number; "physical": what Eq. individual_power allows, |h_k| sqrt(P)/|payload_k|.
+    """p_k^max of every device, [n].
 
-    `energy` is |payload_k|^2.
+    Args:
+        uplink: the air.
+        energy: |payload_k|^2, [n].
+        cap: "paper", the printed number; "physical", what Eq. individual_power allows, |h_k| sqrt(P)/|payload_k|.
     """
     if cap == "paper":
         return jnp.broadcast_to(uplink.max_power_w, uplink.ready.shape)

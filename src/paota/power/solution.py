@@ -14,7 +14,7 @@ from .level import lower_bound, over_square
 from .problem import Problem
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Solution:
     """Powers with their proof. `message` says in a sentence why the solver stopped."""
 
@@ -29,6 +29,15 @@ class Solution:
     unique: bool  # no other power vector is optimal
     method: str
     message: str
+
+    def __repr__(self) -> str:
+        powers = f"{int((self.power > 0).sum())} of {len(self.power)} devices send"
+        return f"<paota.power.Solution by {self.method}: {powers}, objective {self.objective:.6g}, gap {self.gap:.1e}>"
+
+    def _repr_html_(self) -> str:
+        from ..pages.notebook import solution_html
+
+        return solution_html(self)
 
 
 def terms(problem: Problem, power: Vector) -> tuple[float, float]:

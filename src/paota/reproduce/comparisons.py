@@ -1,110 +1,108 @@
-"""The figures that the paper's claims are about, each with its interval over the seeds."""
+"""The figures that the paper's claims are about, each as a sample over the seeds."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 
-from ..runs.measures import Estimate, Floats, bootstrap, median
+from ..runs.inference import Bounds, Sample, known
+from ..runs.measures import Floats
+from .catalogue import LOUD_DBM, NO_NOISE_DBM
 from .evidence import Evidence, NoiseCurve, Setting
 
 TOP_TARGET = 0.8
 
 
-def distance_to_local_sgd(evidence: Evidence, setting: Setting, method: str) -> Floats:
-    """Mean over rounds of |F - F of Local SGD|, one number a seed."""
-    reference = evidence.quiet["local-sgd"].objective
-    distance: Floats = np.nanmean(np.abs(setting[method].objective - reference), axis=1)
-    return distance
+def distance(evidence: Evidence, method: str, rival: str) -> Sample:
+    """The area between two curves of F over the rounds, relative to the area of the rival's gap F - F(w*)."""
+    mine, other = evidence.quiet[method].objective_bounds(), evidence.quiet[rival].objective
+    # The rival is a reference: where it has no value, neither has the distance.
+    low, high = (np.mean(np.abs(end - other), axis=1) for end in mine)
+    return Sample(values=Bounds(low, high), yardstick=_mean_gap(evidence, rival), unit="%")
 
 
-def closer_than_cotaf(evidence: Evidence, method: str, setting: Setting) -> Estimate:
-    """How much closer to Local SGD's F a method stays than COTAF, on average over rounds."""
-    pair = [distance_to_local_sgd(evidence, setting, name) for name in ("cotaf", method)]
-    return bootstrap(pair, lambda cotaf, paota: float(np.mean(cotaf) - np.mean(paota)), unit="of F")
+def relative_gap(evidence: Evidence, method: str, rival: str) -> Sample:
+    """The last F of a method minus the rival's, relative to the rival's mean gap over all rounds: 0 is equal.
+
+    The rival's last gap would be no yardstick: it is 0 where the rival went lower than every search for F(w*).
+    """
+    last = evidence.quiet[method].final_objective().minus(evidence.quiet[rival].final_objective())
+    return Sample(values=last, yardstick=_mean_gap(evidence, rival), unit="%")
 
 
-def gap_won(evidence: Evidence, method: str) -> Estimate:
+def _mean_gap(evidence: Evidence, method: str) -> Floats:
+    gap: Floats = np.mean(evidence.gap(evidence.quiet, method), axis=1)
+    return gap
+
+
+def gap_won(evidence: Evidence, method: str) -> Sample:
     """Local SGD's last F minus that of a method, after equal rounds."""
-    pair = [evidence.quiet[name].final_objective() for name in ("local-sgd", method)]
-    return bootstrap(pair, lambda local, paota: float(np.mean(local) - np.mean(paota)), unit="of F")
+    local, mine = (evidence.quiet[name].final_objective() for name in ("local-sgd", method))
+    return Sample(values=local.minus(mine), unit="of F")
 
 
-def relative_gap(evidence: Evidence, method: str) -> Estimate:
-    """The last gap F - F(w*) of a method, relative to COTAF's: 0 is equal."""
-    gaps = [evidence.quiet[name].final_objective() - evidence.optimum for name in (method, "cotaf")]
-    return bootstrap(gaps, lambda paota, cotaf: float(np.mean(paota) / np.mean(cotaf) - 1), unit="%")
-
-
-def ordering(accuracies: tuple[Floats, Floats, Floats]) -> Estimate:
-    """The smaller of the two steps of PAOTA > Local SGD > COTAF."""
-    return bootstrap(
-        accuracies,
-        lambda paota, local, cotaf: float(min(np.mean(paota - local), np.mean(local - cotaf))),
-        unit="points",
-    )
-
-
-def final_accuracies(setting: Setting, method: str) -> tuple[Floats, Floats, Floats]:
-    """Of a method, Local SGD and COTAF, [seeds] each."""
-    return tuple(setting[name].final_accuracy() for name in (method, "local-sgd", "cotaf"))  # type: ignore[return-value]
-
-
-def accuracies_at_equal_time(setting: Setting, method: str) -> tuple[Floats, Floats, Floats]:
-    """Of a method, Local SGD and COTAF when the first of them has ended, [seeds] each."""
+def accuracy_steps(setting: Setting, method: str, *, equal_time: bool = False) -> tuple[Sample, Sample]:
+    """The two steps of PAOTA > Local SGD > COTAF: at the end of each, or when the first of them has ended."""
     names = (method, "local-sgd", "cotaf")
-    end_s = min(float(np.nanmin(np.nanmax(setting[name].time_s, axis=1))) for name in names)
-    return tuple(setting[name].accuracy_at_s(end_s) for name in names)  # type: ignore[return-value]
+    end_s = min(float(np.nanmin(np.nanmax(setting[name].time_s, axis=1))) for name in names) if equal_time else math.inf
+    mine, local, cotaf = (known(setting[name].accuracy_at_s(end_s)) for name in names)
+    return Sample(values=mine.minus(local), unit="points"), Sample(values=local.minus(cotaf), unit="points")
 
 
-def time_saved(setting: Setting, method: str, target: float = TOP_TARGET, rival: str = "local-sgd") -> Estimate:
-    """1 - median seconds of PAOTA / median seconds of the rival to the target; -inf if PAOTA never gets there."""
-    pair = [setting[name].seconds_to(target) for name in (method, rival)]
-    return bootstrap(pair, _saving, unit="%")
+def time_saved(setting: Setting, method: str, target: float = TOP_TARGET, rival: str = "local-sgd") -> Sample:
+    """The logarithm of (seconds of the rival / seconds of a method) to the target, shown as the share that is saved.
+
+    Who has not arrived by the end needs at least until then.
+    """
+    mine, other = (_arrival(setting[name].seconds_to(target), setting[name].ends_s()) for name in (method, rival))
+    return Sample(values=other.minus(mine), unit="%", shown=saving)
 
 
-def _saving(mine: Floats, other: Floats) -> float:
-    a, b = median(mine), median(other)
-    if not np.isfinite(a):
-        return -np.inf
-    return 1 - a / b  # a rival that never arrives: all of the time is saved
+def more_rounds(setting: Setting, method: str, target: float) -> Sample:
+    """The logarithm of (rounds of a method / rounds of Local SGD) to the target, shown as the excess."""
+    mine, local = (
+        _arrival(setting[name].rounds_to(target), setting[name].accuracy.shape[1] - 1.0)
+        for name in (method, "local-sgd")
+    )
+    return Sample(values=mine.minus(local), unit="%", shown=lambda figure: float(np.exp(figure)) - 1)
 
 
-def least_advantage(evidence: Evidence, setting: Setting, method: str) -> Estimate:
-    """Over all targets: more rounds than Local SGD (excess), less time than both rivals (saving); the least of them."""
-    mine, local, cotaf = (setting[name] for name in (method, "local-sgd", "cotaf"))
-    columns = []
+def saving(log_ratio: float) -> float:
+    """The share that is saved, of the logarithm of (the rival's time / mine)."""
+    return 1 - float(np.exp(-log_ratio))
+
+
+def _arrival(spent: Floats, end: float) -> Bounds:
+    """Logarithms of what was spent to arrive, [seeds]; infinity means after `end`."""
+    with np.errstate(divide="ignore"):
+        return Bounds(np.log(np.where(np.isposinf(spent), end, spent)), np.log(spent))
+
+
+def advantages(evidence: Evidence, setting: Setting, method: str) -> Iterator[Sample]:
+    """At every target: more rounds than Local SGD, less time than Local SGD, less time than COTAF."""
     for target in evidence.targets:
-        columns += [mine.rounds_to(target), local.rounds_to(target)]
-        columns += [c.seconds_to(target) for c in (mine, local, cotaf)]
-
-    def least(*drawn: Floats) -> float:
-        worst = np.inf
-        for i in range(0, len(drawn), 5):
-            rounds, local_rounds, seconds, local_s, cotaf_s = drawn[i : i + 5]
-            excess = median(rounds) / median(local_rounds) - 1 if np.isfinite(median(local_rounds)) else -np.inf
-            worst = min(worst, excess, _saving(seconds, local_s), _saving(seconds, cotaf_s))
-        return float(worst)
-
-    return bootstrap(columns, least, unit="%")
+        yield more_rounds(setting, method, target)
+        for rival in ("local-sgd", "cotaf"):
+            yield time_saved(setting, method, target, rival)
 
 
-def lost_more(evidence: Evidence, method: str) -> Estimate:
-    """Accuracy that COTAF loses between -174 and -74 dBm/Hz, minus what PAOTA loses."""
-    columns = [
-        evidence.quiet["cotaf"].final_accuracy() - evidence.loud["cotaf"].final_accuracy(),
-        evidence.quiet[method].final_accuracy() - evidence.loud[method].final_accuracy(),
-    ]
-    return bootstrap(columns, lambda cotaf, paota: float(np.mean(cotaf) - np.mean(paota)), unit="points")
+def lost_more(evidence: Evidence, method: str) -> Sample:
+    """Accuracy that COTAF loses between -174 and -74 dBm/Hz, minus what a method loses."""
+    cotaf, mine = (
+        known(evidence.quiet[name].final_accuracy() - evidence.loud[name].final_accuracy())
+        for name in ("cotaf", method)
+    )
+    return Sample(values=cotaf.minus(mine), unit="points")
 
 
-def breaks_later(evidence: Evidence, mine: str, rival: str) -> Estimate:
+def swept_lost_more(mine: NoiseCurve, rival: NoiseCurve) -> Sample:
+    """The same for two lines of the noise sweep, against no noise at all."""
+    losses = [known(curve.lost(NO_NOISE_DBM, LOUD_DBM)) for curve in (rival, mine)]
+    return Sample(values=losses[0].minus(losses[1]), unit="points")
+
+
+def breaks_later(mine: NoiseCurve, rival: NoiseCurve) -> Sample:
     """How many dB more noise `mine` bears than `rival` before it loses 5 points."""
-    if mine not in evidence.noise or rival not in evidence.noise:
-        return Estimate(value=np.nan, low=np.nan, high=np.nan, unit="dB")
-    pair = [_bounded(evidence.noise[name]) for name in (mine, rival)]
-    return bootstrap(pair, lambda a, b: median(a) - median(b), unit="dB")
-
-
-def _bounded(curve: NoiseCurve) -> Floats:
-    """Break points, with "never" and "at once" put at the ends of the curve: a cautious difference stays finite."""
-    return np.clip(curve.breaks_dbm(), curve.levels_dbm[1], curve.levels_dbm[-1])
+    return Sample(values=mine.break_bounds_dbm().minus(rival.break_bounds_dbm()), unit="dB")

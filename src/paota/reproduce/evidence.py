@@ -10,9 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..runs import measures
+from ..runs.inference import Bounds
 from ..runs.measures import Floats
 
 BREAKS_AT = 0.05  # a method is broken by noise when it has lost 5 points of accuracy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Radiated:
+    """What the transmissions of a method cost, |phi_k payload_k|^2 (Eq. individual_power)."""
+
+    median_w: float  # over rounds and seeds, of the mean over the sending devices
+    over_budget: float  # the share of transmissions above P_max, 0 to 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +32,7 @@ class Curves:
     time_s: Floats  # simulated
     objective: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # F(w^r)
     diverged: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((), bool))  # [seeds]; by default nobody
+    radiated: Radiated | None = None  # None: it does not use the air
 
     @property
     def rounds(self) -> Floats:
@@ -37,9 +47,21 @@ class Curves:
         """The newest test accuracy at a simulated time, [seeds]."""
         return measures.newest(self.accuracy, self.time_s, time_s, diverged=self.diverged, lost=0.0)
 
-    def final_objective(self) -> Floats:
-        """The last known F(w^r), [seeds]."""
-        return measures.newest(self.objective, diverged=self.diverged, lost=math.inf)
+    def objective_bounds(self) -> Bounds:
+        """F(w^r), [seeds, rounds + 1]; a run that diverged is worth no more than the initial model from then on."""
+        lost = np.broadcast_to(self.diverged, len(self.objective))[:, None] & np.isnan(self.objective)
+        return Bounds(np.where(lost, self.objective[:, :1], self.objective), np.where(lost, math.inf, self.objective))
+
+    def final_objective(self) -> Bounds:
+        """The last known F(w^r), [seeds]; of a run that diverged: at least that of the initial model."""
+        last = measures.newest(self.objective)
+        return Bounds(
+            np.where(self.diverged, self.objective[:, 0], last), np.where(self.diverged, math.inf, last)
+        )  # fmt: skip
+
+    def ends_s(self) -> float:
+        """The last simulated second of all seeds."""
+        return float(np.nanmax(self.time_s))
 
     def rounds_to(self, target: float) -> Floats:
         """[seeds]; infinite for never, as `seconds_to`."""
@@ -61,6 +83,18 @@ class NoiseCurve:
     levels_dbm: tuple[float, ...]
     accuracy: Floats
     path_loss: bool = False
+    radiated: Radiated | None = None
+
+    def lost(self, quiet_dbm: float, loud_dbm: float) -> Floats:
+        """Accuracy that each seed loses between two of the levels, [seeds]."""
+        quiet, loud = (self.accuracy[self.levels_dbm.index(level)] for level in (quiet_dbm, loud_dbm))
+        return quiet - loud
+
+    def break_bounds_dbm(self) -> Bounds:
+        """Where each seed breaks, [seeds]: beyond the last level if it never does, below the first if at once."""
+        where = self.breaks_dbm()
+        never, at_once = np.isposinf(where), np.isneginf(where)
+        return Bounds(np.where(never, self.levels_dbm[-1], where), np.where(at_once, self.levels_dbm[1], where))
 
     def breaks_dbm(self) -> Floats:
         """Where each seed breaks, [seeds]."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..runs.measures import Floats
-from .catalogue import METHODS, Scale, level_label, levels_of, noise_series
-from .evidence import Curves, Evidence, NoiseCurve, Setting
+from .catalogue import LOUD_DBM, METHODS, Scale, level_label, levels_of, noise_series
+from .evidence import Curves, Evidence, NoiseCurve, Radiated, Setting
 from .store import Stored
 
 Cells = Mapping[str, Stored]
@@ -50,8 +50,22 @@ def curves_of(cell: Stored, label: str) -> Curves:
 def accuracy_of(cell: Stored, label: str) -> Curves:
     """The curves of one method without its objective: sweeps only know the loss of the batches."""
     return Curves(
-        accuracy=cell.of(label, "test_accuracy"), time_s=cell.of(label, "time_s"), diverged=cell.diverged(label)
+        accuracy=cell.of(label, "test_accuracy"),
+        time_s=cell.of(label, "time_s"),
+        diverged=cell.diverged(label),
+        radiated=radiated_by(cell, [label]),
     )
+
+
+def radiated_by(cell: Stored, labels: Sequence[str]) -> Radiated | None:
+    """What the transmissions of these labels of a cell cost, taken together; None if they do not use the air."""
+    watts, over = (
+        np.concatenate([cell.of(label, column).ravel() for label in labels])
+        for column in ("transmit_w_mean", "over_budget")
+    )
+    if np.isnan(watts).all():
+        return None
+    return Radiated(median_w=float(np.nanmedian(watts)), over_budget=float(np.nanmean(over)))
 
 
 def noise_of(cells: Cells, scale: Scale) -> dict[str, NoiseCurve]:
@@ -61,9 +75,13 @@ def noise_of(cells: Cells, scale: Scale) -> dict[str, NoiseCurve]:
         if f"noise-{series.name}" not in cells:
             continue
         cell, levels = cells[f"noise-{series.name}"], levels_of(series, scale)
-        accuracy = [final(cell, level_label(series, n0)) for n0 in levels]
+        labels = [level_label(series, n0) for n0 in levels]
         made[series.name] = NoiseCurve(
-            title=series.title, levels_dbm=levels, accuracy=np.array(accuracy), path_loss=series.path_loss
+            title=series.title,
+            levels_dbm=levels,
+            accuracy=np.array([final(cell, label) for label in labels]),
+            path_loss=series.path_loss,
+            radiated=radiated_by(cell, [label for label, n0 in zip(labels, levels, strict=True) if n0 <= LOUD_DBM]),
         )
     return made
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..pages.reproduction import COLUMNS, NAMES, number, value_text
-from .claims import Verdict
+from ..pages.reproduction import COLUMNS, NAMES, number, tests_text, value_text
+from .judge import Verdict
 from .tables import Facts
 
 BETA = {"exact": "optimised (P2)", "staleness": "staleness only", "similarity": "similarity only", "uniform": "uniform"}
@@ -15,8 +15,7 @@ BETA = {"exact": "optimised (P2)", "staleness": "staleness only", "similarity": 
 def summary(verdicts: Sequence[Verdict], tables: Mapping[str, Sequence[Facts]], cells: Mapping[str, Any]) -> str:
     """The text of summary.md."""
     parts = [
-        "### Verdicts\n",
-        *_verdicts(verdicts),
+        *(_verdicts(verdicts) if verdicts else []),
         "### Table I\n",
         "Rounds / seconds to a test accuracy: median, the middle half in brackets, the paper's in italics.",
         "",
@@ -26,7 +25,8 @@ def summary(verdicts: Sequence[Verdict], tables: Mapping[str, Sequence[Facts]], 
         "### The noise sweep\n",
         "Broken: 5 points below the same method without noise; quartiles over the seeds.\n",
         *_plain(tables["breaks"], COLUMNS["breaks"]),
-        "How often a transmission costs more than the 15 W of the paper, and the noise that reaches a weight:\n",
+        "What is radiated (in the noise sweep: up to -74 dBm/Hz), how often it exceeds the 15 W of the paper, and the noise "
+        "that reaches a weight:\n",
         *_plain(tables["power"], COLUMNS["power"]),
         "### Ablations\n",
         *_plain(tables["ablations"], COLUMNS["ablations"]),
@@ -39,13 +39,24 @@ def summary(verdicts: Sequence[Verdict], tables: Mapping[str, Sequence[Facts]], 
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> Iterable[str]:
-    yield "| claim | paper | measured, 95 % interval | verdict | why |"
+    yield "### Verdicts\n"
+    yield tests_text(verdicts) + "\n"
+    yield "| claim | paper | measured as printed, 95 % interval | verdict | why |"
     yield "|---|---|---|---|---|"
     for v in verdicts:
-        change = f" ({_cell(v.change)}: {_cell(v.changed_estimate)})" if v.change else ""
-        measured = f"**{_cell(v.estimate)}** ({_cell(v.claim.measured)})"
+        change = f" ({_cell(v.changed.change)}: {_cell(v.changed.estimate)})" if v.changed else ""
+        measured = f"**{_cell(v.estimate)}** ({_cell(v.claim.measured)}; rule: {_cell(v.claim.rule)})"
         first = f"{_cell(v.claim.statement)} | {_cell(v.claim.paper)} | {measured}"
         yield f"| {first} | **{v.status}**{change} | {_cell(v.reason)} |"
+    yield "\n**Every trial**, with p-values after the correction:\n"
+    yield "| claim | trial | measured | outcome | p: holds | p: fails | radiated |"
+    yield "|---|---|---|---|---|---|---|"
+    for v in verdicts:
+        for tried in v.tried:
+            unequal = ", unequal" if tried.terms is not None and not tried.terms.equal else ""
+            cells = [v.claim.id, tried.change or "as printed", tried.estimate, f"{tried.outcome}{unequal}"]
+            p_values = [f"{p:.1e}" if p < 0.001 else f"{p:.2g}" for p in (tried.p_holds, tried.p_fails)]
+            yield "| " + " | ".join(_cell(cell) for cell in [*cells, *p_values, tried.terms or ""]) + " |"
     yield ""
 
 

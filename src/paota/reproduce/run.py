@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UserError
-from ..pages.reproduction import draw_all, write_page
+from ..pages.reproduction import draw_all, write_choices, write_page
 from ..runs.files import write_text
 from ..runs.pool import Watch, run_tasks
-from . import catalogue, store, work
+from . import catalogue, choices, store, work
 from .cells import Cell
-from .claims import Verdict, judge_all
+from .choices import Found
+from .claims import claims
 from .evidence import Evidence
 from .gather import Cells, gather
+from .judge import Verdict, judge_all
 from .markdown import summary
 from .tables import Facts, write_tables
 
@@ -29,6 +31,7 @@ class Reproduction:
 
     folder: Path
     page: Path
+    choices: Path | None  # the page of the search over open choices
     scale: catalogue.Scale
     evidence: Evidence
     verdicts: Sequence[Verdict]
@@ -49,7 +52,7 @@ def reproduce(
 
     Args:
         quick: a smoke run on small made-up data.
-        seeds: repetitions (default: 10, or 2 if quick).
+        seeds: repetitions (default: 15, or 2 if quick).
         workers: processes (default: one a core, at most 8); with 1 everything happens in this one.
         parts: beside the paper's own figures; none stands for all.
         display: makes, for the cells that are computed, a context that gives what is called with every update.
@@ -57,16 +60,21 @@ def reproduce(
     scale = catalogue.quick(seeds) if quick else catalogue.full(seeds)
     cells = catalogue.catalogue(scale, parts)
     out = _folders(Path(folder))
-    todo = [cell for cell in cells if store.find(out / "cells", cell) is None]
-    with display(todo) if display else nullcontext(lambda update: None) as watch:
-        _compute(todo, out / "cells", workers or min(os.cpu_count() or 1, MOST_WORKERS), watch)
-    crossed = catalogue.crossed_cell(scale)  # of finished cells: it comes after them
-    if store.find(out / "cells", crossed) is None:
-        _compute([crossed], out / "cells", 1)
-    return write(out, scale, _load([*cells, crossed], out / "cells"))
+    processes = workers or min(os.cpu_count() or 1, MOST_WORKERS)
+
+    def compute(wanted: Sequence[Cell]) -> Cells:
+        todo = [cell for cell in wanted if store.find(out / "cells", cell) is None]
+        if todo:
+            with display(todo) if display else nullcontext(lambda update: None) as watch:
+                _compute(todo, out / "cells", processes, watch)
+        return _load(wanted, out / "cells")
+
+    made = {**compute(cells), **compute([catalogue.crossed_cell(scale)])}  # the latter from the former
+    searched = not parts or catalogue.OPEN_CHOICES in parts
+    return write(out, scale, made, choices.search(scale, compute) if searched else None)
 
 
-def _compute(cells: Sequence[Cell], folder: Path, workers: int, watch: Watch = lambda update: None) -> None:
+def _compute(cells: Sequence[Cell], folder: Path, workers: int, watch: Watch) -> None:
     failed = run_tasks([work.task_of(cell, folder) for cell in cells], workers=workers, watch=watch)
     if failed:
         reasons = "; ".join(f"'{name}': {reason}" for name, reason in list(failed.items())[:3])
@@ -75,10 +83,10 @@ def _compute(cells: Sequence[Cell], folder: Path, workers: int, watch: Watch = l
         )
 
 
-def write(out: Path, scale: catalogue.Scale, cells: Cells) -> Reproduction:
-    """Verdicts, tables, figures and the page from finished cells."""
+def write(out: Path, scale: catalogue.Scale, cells: Cells, found: Found | None = None) -> Reproduction:
+    """Verdicts, tables, figures and the pages from finished cells and what the search over open choices found."""
     evidence = gather(cells, scale)
-    verdicts = judge_all(evidence)
+    verdicts = [] if scale.quick else judge_all(evidence, claims())  # made-up data say nothing about the paper
     tables = write_tables(cells, evidence, verdicts, scale, out / "tables")
     figures = draw_all(cells, evidence, scale, out / "figures")
     write_text(out / "summary.md", summary(verdicts, tables, cells))
@@ -87,6 +95,7 @@ def write(out: Path, scale: catalogue.Scale, cells: Cells) -> Reproduction:
     return Reproduction(
         folder=out,
         page=page,
+        choices=None if found is None else write_choices(out, scale, found),
         scale=scale,
         evidence=evidence,
         verdicts=verdicts,

@@ -11,18 +11,11 @@ import numpy as np
 
 from ..runs.files import Columns, write_csv
 from ..runs.measures import median, quartiles
+from . import printed
 from .catalogue import Scale
-from .claims import Verdict
-from .evidence import Evidence
-from .gather import METHOD_LABELS, Cells, final, seconds_to, values_of
-
-# Table I of the paper: (rounds, seconds) to 50, 60, 70 and 80 %.
-PAPER_TABLE = {
-    "paota": ((6, 36.0), (10, 60.0), (18, 108.0), (57, 342.0)),
-    "local-sgd": ((3, 45.61), (6, 78.17), (12, 181.24), (29, 451.62)),
-    "cotaf": ((6, 91.30), (12, 181.21), (29, 316.75), (44, 676.93)),
-}
-PAPER_TARGETS = (0.5, 0.6, 0.7, 0.8)
+from .evidence import Evidence, Radiated
+from .gather import METHOD_LABELS, Cells, final, radiated_by, seconds_to, values_of
+from .judge import Verdict
 
 Facts = dict[str, Any]
 
@@ -33,6 +26,7 @@ def write_tables(
     """All tables, written and returned by name."""
     made = {
         "verdicts": [verdict_row(v) for v in verdicts],
+        "trials": [row for v in verdicts for row in trial_rows(v)],
         "table1": list(table1_rows(evidence)),
         "accuracy": list(accuracy_rows(evidence)),
         "curves": list(curve_rows(evidence)),
@@ -40,7 +34,7 @@ def write_tables(
         "breaks": list(break_rows(evidence)),
         "ablations": list(ablation_rows(cells)),
         "optimum": list(optimum_rows(cells, scale)),
-        "power": list(power_rows(cells)),
+        "power": list(power_rows(cells, evidence)),
     }
     for name, rows in made.items():
         write_csv(folder / f"{name}.csv", columns_of(rows))
@@ -61,10 +55,19 @@ def verdict_row(v: Verdict) -> Facts:
     return {
         "claim": v.claim.id, "statement": v.claim.statement, "paper": v.claim.paper, "verdict": v.status,
         "measured": v.claim.measured, "value": v.estimate.value, "low": v.estimate.low, "high": v.estimate.high,
-        "unit": v.estimate.unit, "change": v.change,
-        "changed_value": math.nan if v.changed_estimate is None else v.changed_estimate.value,
-        "rule": v.claim.rule, "reason": v.reason,
+        "unit": v.estimate.unit, "change": v.changed.change if v.changed else "", "rule": v.claim.rule, "reason": v.reason,
     }  # fmt: skip
+
+
+def trial_rows(v: Verdict) -> Iterable[Facts]:
+    """Every trial of a claim, whether it decided or not."""
+    for tried in v.tried:
+        yield {
+            "claim": v.claim.id, "change": tried.change or "as printed", "value": tried.estimate.value,
+            "low": tried.estimate.low, "high": tried.estimate.high, "unit": tried.estimate.unit,
+            "estimate": str(tried.estimate), "outcome": tried.outcome, "p_holds": tried.p_holds, "p_fails": tried.p_fails,
+            "equal_terms": tried.terms is None or tried.terms.equal, "radiated": str(tried.terms or ""),
+        }  # fmt: skip
 
 
 def table1_rows(evidence: Evidence) -> Iterable[Facts]:
@@ -73,20 +76,20 @@ def table1_rows(evidence: Evidence) -> Iterable[Facts]:
         for method in METHOD_LABELS:
             for target in evidence.targets:
                 rounds, seconds = setting[method].rounds_to(target), setting[method].seconds_to(target)
-                printed = _printed(method, target)
+                theirs = _printed(method, target)
                 (r25, r50, r75), (s25, s50, s75) = quartiles(rounds), quartiles(seconds)
                 yield {
                     "period_s": period_s, "method": method, "target": target,
-                    "paper_rounds": printed[0], "rounds": r50, "rounds_q25": r25, "rounds_q75": r75,
-                    "paper_seconds": printed[1], "seconds": s50, "seconds_q25": s25, "seconds_q75": s75,
+                    "paper_rounds": theirs[0], "rounds": r50, "rounds_q25": r25, "rounds_q75": r75,
+                    "paper_seconds": theirs[1], "seconds": s50, "seconds_q25": s25, "seconds_q75": s75,
                     "reached": int(np.isfinite(rounds).sum()), "seeds": len(rounds),
                 }  # fmt: skip
 
 
 def _printed(method: str, target: float) -> tuple[float, float]:
-    if method not in PAPER_TABLE or target not in PAPER_TARGETS:
+    if method not in printed.TABLE or target not in printed.TARGETS:
         return math.nan, math.nan
-    rounds, seconds = PAPER_TABLE[method][PAPER_TARGETS.index(target)]
+    rounds, seconds = printed.TABLE[method][printed.TARGETS.index(target)]
     return float(rounds), seconds
 
 
@@ -167,14 +170,22 @@ def optimum_rows(cells: Cells, scale: Scale) -> Iterable[Facts]:
         yield {"best": best[seed]} | {key: facts[key] for key in ("seed", "value", "gradient_norm", "last_gain")}
 
 
-def power_rows(cells: Cells) -> Iterable[Facts]:
-    """How often the printed cap breaks the paper's own power constraint (Eq. individual_power)."""
-    for name in ("quiet", "loud"):
-        for label in cells[name].labels:
-            over, noise = cells[name].of(label, "over_budget"), cells[name].of(label, "noise_std")
-            if np.isnan(over).all():
-                continue
-            yield {
-                "setting": name, "method": label, "over_budget": float(np.nanmean(over)),
-                "noise_std_a_weight": float(np.nanmedian(noise)),
-            }  # fmt: skip
+def power_rows(cells: Cells, evidence: Evidence) -> Iterable[Facts]:
+    """What every method radiates, how often it breaks the paper's own constraint (Eq. individual_power), and what is heard."""
+    for name, setting in (("-174 dBm/Hz", "quiet"), ("-74 dBm/Hz", "loud")):
+        for label in cells[setting].labels:
+            spent = radiated_by(cells[setting], [label])
+            if spent is not None:
+                noise_std = float(np.nanmedian(cells[setting].of(label, "noise_std")))
+                yield _power_row(name, label, spent, noise_std)
+    for curve in evidence.noise.values():
+        if curve.radiated is not None:
+            where = "noise sweep, path loss" if curve.path_loss else "noise sweep"
+            yield _power_row(where, curve.title, curve.radiated, math.nan)
+
+
+def _power_row(setting: str, method: str, spent: Radiated, noise_std: float) -> Facts:
+    return {
+        "setting": setting, "method": method, "radiated_w": spent.median_w, "over_budget": spent.over_budget,
+        "noise_std_a_weight": noise_std,
+    }  # fmt: skip

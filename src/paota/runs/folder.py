@@ -1,11 +1,13 @@
 """The run folder: what a run leaves behind, readable by people and programs, complete or marked as unfinished.
 
-While a run goes on, the folder holds `experiment.toml`, `unfinished.json` and `checkpoints/`. When it ends, the results are
-written, `run.json` last, and only then are the other two removed: a folder with a `run.json` is whole.
+While a run goes on, the folder holds `experiment.toml`, `unfinished.json` and `checkpoints/`, and for those who watch
+`rounds.csv` and `live.json`. When it ends, the results are written, `run.json` last, and only then are the others removed: a
+folder with a `run.json` is whole.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import shutil
 from collections.abc import Iterator
@@ -15,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UserError
-from ..experiment import Experiment
+from ..experiment import Experiment, read_toml
+from ..rng import Seeds, seed_numbers
 from . import files
 from .checkpoint import differences
 from .files import Columns
-from .results import Result, Trajectory
+from .results import RecordedExperiment, Result, Trajectory
 
 if TYPE_CHECKING:
     from ..simulate import Plan
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 METRIC_TYPES: dict[str, type] = {"label": str, "algorithm": str, "seed": int, "round": int, "ready": int}
 CHECKPOINTS = "checkpoints"
 UNFINISHED = "unfinished.json"
+LIVE = ("rounds.csv", "live.json")  # what a run tells while it goes on
+DATA_FILES = ("experiment.toml", "metrics.csv", "devices.npz", "own.npz", "models.npz")  # what a run is read back from
+OWN = "own.npz"  # how well the model does on each device's own data
 
 
 def refuse_used_folder(folder: str | Path) -> None:
@@ -56,7 +62,7 @@ def begin_folder(folder: str | Path, plan: Plan) -> Path:
     path = new_folder(folder)
     try:
         files.write_text(path / "experiment.toml", files.to_toml(plan.experiment.to_dict()))
-        files.write_json(path / UNFINISHED, {"seeds": len(plan.seeds)})
+        files.write_json(path / UNFINISHED, {"seeds": list(plan.seeds)})
     except UserError:  # read-only or full: leave no half-made folder
         for file in path.iterdir():
             file.unlink()
@@ -65,14 +71,14 @@ def begin_folder(folder: str | Path, plan: Plan) -> Path:
     return path
 
 
-def read_unfinished(folder: Path) -> int:
-    """How many seeds the unfinished run in `folder` has."""
+def read_unfinished(folder: Path) -> list[int]:
+    """The seeds of the unfinished run in `folder`."""
     if not (folder / UNFINISHED).is_file():
         raise UserError(f"'{folder}' holds no run to go on with (no {UNFINISHED} in it)")
     found = files.read_json(folder / UNFINISHED)
     seeds = found.get("seeds") if isinstance(found, dict) else None
-    if not isinstance(seeds, int) or seeds < 1:
-        raise UserError(f"'{folder / UNFINISHED}' is damaged: it does not say how many seeds the run has")
+    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
+        raise UserError(f"'{folder / UNFINISHED}' is damaged: it does not say which seeds the run has")
     return seeds
 
 
@@ -85,7 +91,8 @@ def finish_folder(result: Result, path: Path) -> None:
 def remove_leftovers(path: Path) -> None:
     """What was needed only to go on; harmless to repeat, should the first time have been cut short."""
     shutil.rmtree(path / CHECKPOINTS, ignore_errors=True)
-    (path / UNFINISHED).unlink(missing_ok=True)
+    for name in (UNFINISHED, *LIVE):
+        (path / name).unlink(missing_ok=True)
     for part in path.glob(".*.part"):  # of a write that was killed
         part.unlink(missing_ok=True)
 
@@ -100,58 +107,103 @@ def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
     files.write_text(path / "experiment.toml", files.to_toml(result.experiment.to_dict()))
     files.write_csv(path / "metrics.csv", result.metrics)
     files.write_npz(path / "devices.npz", _text_to_codes(result.devices, result.labels))
+    files.write_npz(path / OWN, _text_to_codes(result.own, result.labels))
     files.write_npz(path / "models.npz", {f"{i}": t.model for i, t in enumerate(result.trajectories)})
     files.write_json(path / "summary.json", result.summary)
     if report:
         from ..pages import write
 
         write([result], path / "report.html")
-    files.write_json(path / "run.json", {**result.info, "trajectories": [_facts(t) for t in result.trajectories]})
+    facts = {"trajectories": [_facts(t) for t in result.trajectories], "checksums": checksums(path)}
+    files.write_json(path / "run.json", {**result.info, **facts})
 
 
-def load(folder: str | Path) -> Result:
-    """Read a run folder back."""
+def checksums(path: Path) -> dict[str, str]:
+    """SHA-256 of the files of a run folder from which it is read back."""
+    found = {}
+    for name in DATA_FILES:
+        if (path / name).is_file():
+            with (path / name).open("rb") as stream:
+                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
+
+
+def load(folder: str | Path, *, check: bool = True) -> Result:
+    """Read a run folder back.
+
+    A run of your own algorithm, model, ... opens without the code too: its tables, figures and models are there, and its
+    `experiment` is the table as it was written. Import or register your code first to go further.
+
+    Args:
+        folder: what `paota run` or `Result.save` has written.
+        check: refuse a folder whose files have been changed since; False reads them as they are.
+    """
     path = Path(folder)
     if not is_finished(path):
         raise UserError(f"'{folder}' is not a finished run folder (no run.json in it)")
     info = files.read_json(path / "run.json")
     try:
+        written = info.pop("checksums", {})  # runs of version 0.1 have none
+        now = checksums(path) if check else written
+        changed = [name for name, checksum in written.items() if now.get(name) != checksum]
+        if changed:
+            raise UserError(
+                f"'{folder}': {' and '.join(changed)} changed after the run had been written, so its results are not what "
+                "was computed; paota.load(..., check=False) and paota report --unchecked read them as they are"
+            )
         facts = info.pop("trajectories")
         metrics = files.read_csv(path / "metrics.csv", METRIC_TYPES)
         devices = files.read_npz(path / "devices.npz")
+        own = files.read_npz(path / OWN) if (path / OWN).is_file() else {}  # runs of version 0.1 have none
         models = files.read_npz(path / "models.npz")
         order = list(dict.fromkeys(fact["label"] for fact in facts))
         trajectories = []
         for i, fact in enumerate(facts):
             mine = (metrics["label"] == fact["label"]) & (metrics["seed"] == fact["seed"])
-            theirs = (devices["label"] == order.index(fact["label"])) & (devices["seed"] == fact["seed"])
+            unit = order.index(fact["label"]), fact["seed"]
             compute_s = fact.pop("compute_s")
             trajectories.append(
                 Trajectory(
                     **fact,
                     compute_s=math.nan if compute_s is None else compute_s,
                     metrics={k: v[mine] for k, v in metrics.items() if k not in ("label", "algorithm", "seed")},
-                    devices={k: v[theirs] for k, v in devices.items() if k not in ("label", "seed")},
+                    devices=_rows_of(devices, *unit),
+                    own=_rows_of(own, *unit) if own else {},
                     model=models[str(i)],
                 )
             )
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise UserError(f"'{folder}' is not a run folder of this version of paota ({error!r})") from None
-    return Result(experiment=Experiment.from_file(path / "experiment.toml"), trajectories=trajectories, info=info)
+    return Result(experiment=_experiment(path), trajectories=trajectories, info=info)
 
 
-def differences_from(result: Result, experiment: Experiment, seeds: int) -> Iterator[tuple[str, Any, Any]]:
+def _experiment(path: Path) -> Experiment | RecordedExperiment:
+    """What was run. Nothing of the user's own code is executed to read it: what that registers is known, or is data."""
+    table = read_toml(path / "experiment.toml")
+    try:
+        return Experiment.from_dict(table, base=path, run_plugins=False)
+    except UserError as error:
+        return RecordedExperiment(table=table, why=str(error))
+
+
+def differences_from(result: Result, experiment: Experiment, seeds: Seeds) -> Iterator[tuple[str, Any, Any]]:
     """(dotted name, value asked for, value found) wherever a run that was read is not the one that is wanted."""
-    asked = {"seeds": seeds, "experiment": experiment.to_dict()}
-    found = {"seeds": len(result.seeds), "experiment": result.experiment.to_dict()}
+    asked = {"seeds": seed_numbers(seeds, experiment.seed), "experiment": experiment.to_dict()}
+    found = {"seeds": result.seeds, "experiment": result.experiment.to_dict()}
     yield from differences(files.jsonable(asked), files.jsonable(found))
 
 
 def _facts(t: Trajectory) -> dict[str, Any]:
     return {
         "label": t.label, "algorithm": t.algorithm, "seed": t.seed,
-        "diverged_round": t.diverged_round, "compute_s": t.compute_s,
+        "diverged_round": t.diverged_round, "stopped_round": t.stopped_round, "compute_s": t.compute_s,
     }  # fmt: skip
+
+
+def _rows_of(columns: Columns, label: int, seed: int) -> Columns:
+    """The rows of one trajectory in a table whose labels are codes."""
+    mine = (columns["label"] == label) & (columns["seed"] == seed)
+    return {name: values[mine] for name, values in columns.items() if name not in ("label", "seed")}
 
 
 def _text_to_codes(columns: Columns, labels: list[str]) -> Columns:

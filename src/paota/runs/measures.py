@@ -7,13 +7,15 @@
 - **Median and quartiles** over the seeds: linear interpolation between neighbours in the order in which never comes
   last. Between a number and never lies nothing, so such a quantile is never. In words: a median is never exactly if at
   least half of the seeds never got there, and quartiles cannot contradict it.
-- **Interval**: percentile bootstrap over whole seeds, so that methods are compared on the same draws.
+- **Worst and best tenth** of the devices: the mean over the tenth of them (rounded up) on whose own kind of data the
+  model does worst, or best; a diverged seed has 0.
+
+Intervals and tests over the seeds are in `inference`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,8 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 from .files import Columns
 
 Floats = NDArray[np.float64]
-RESAMPLES = 2000
-CONFIDENCE = 0.95
 
 
 class Judged(Protocol):
@@ -98,6 +98,29 @@ def final_loss(run: Judged) -> float:
     return float(newest(run.metrics["test_loss"], diverged=run.diverged_round is not None, lost=math.inf))
 
 
+def worst_tenth(values: ArrayLike) -> float:
+    """The mean of the lowest tenth of values `[devices]`, at least of one; unknown ones do not count, NaN if all are."""
+    return _tenth(values, 1)
+
+
+def best_tenth(values: ArrayLike) -> float:
+    """The mean of the highest tenth, as `worst_tenth`."""
+    return _tenth(values, -1)
+
+
+def deviation(values: ArrayLike) -> float:
+    """The standard deviation over devices of values `[devices]`; unknown ones do not count, NaN if all are."""
+    known = np.asarray(values, float)
+    known = known[~np.isnan(known)]
+    return float(known.std()) if len(known) else math.nan
+
+
+def _tenth(values: ArrayLike, direction: int) -> float:
+    known = np.asarray(values, float)
+    known = np.sort(known[~np.isnan(known)])[::direction]
+    return float(known[: math.ceil(len(known) / 10)].mean()) if len(known) else math.nan
+
+
 def quantile(values: ArrayLike, share: float) -> float:
     """The quantile at `share` (0 to 1) of values `[seeds]` in which infinity stands for never; NaN if one is unknown."""
     ordered = np.sort(np.asarray(values, float))
@@ -148,40 +171,3 @@ class Spread:
     def reached(self) -> int:
         """How many seeds have a finite value."""
         return sum(math.isfinite(value) for value in self.values)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A figure over the seeds with its 95 % interval; `unit` "%" and "points" are shown times 100."""
-
-    value: float
-    low: float
-    high: float
-    unit: str = ""
-
-    def __str__(self) -> str:
-        scale = 100.0 if self.unit in ("%", "points") else 1.0
-        one, low, high = (_short(v * scale) for v in (self.value, self.low, self.high))
-        return f"{one} [{low}, {high}]{f' {self.unit}' if self.unit else ''}"
-
-
-def bootstrap(columns: Sequence[ArrayLike], statistic: Callable[..., float], *, unit: str = "") -> Estimate:
-    """`statistic(*columns)` of columns `[seeds]` each, and its interval when whole seeds are drawn again."""
-    data = [np.asarray(column, dtype=np.float64) for column in columns]
-    seeds = len(data[0])
-    rng = np.random.default_rng(2024)  # the same data, the same interval
-    draws = rng.integers(0, seeds, (RESAMPLES, seeds))
-    with np.errstate(invalid="ignore", divide="ignore"):  # the difference of two that never arrive is unknown
-        values = np.array([statistic(*(column[rows] for column in data)) for rows in draws])
-        value = float(statistic(*data))
-    tail = (1 - CONFIDENCE) / 2
-    # Infinities (a target never reached) have ranks but no averages: take order statistics.
-    ordered = np.sort(np.where(np.isnan(values), math.inf, values))
-    low, high = ordered[int(tail * RESAMPLES)], ordered[int((1 - tail) * RESAMPLES) - 1]
-    return Estimate(value=value, low=float(low), high=float(high), unit=unit)
-
-
-def _short(value: float) -> str:
-    if not math.isfinite(value):
-        return "never" if value > 0 else "not reached" if value < 0 else "?"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"

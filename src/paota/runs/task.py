@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..callbacks.base import Callback, Round, Start
+from ..rng import Seeds
 from . import folder as run_folder
 from .checkpoint import Checkpoints
 from .pool import ReportShare
-from .results import Result, Trajectory
+from .results import Result
 
 REPORT_EVERY_S = 0.5
 
@@ -23,49 +26,45 @@ class RunTask:
     key: str
     experiment: Mapping[str, Any]  # in the vocabulary of an experiment file
     base: str = "."  # what paths in it are relative to
-    seeds: int
+    seeds: Seeds
     folder: str
-    plugins: tuple[str, ...] = ()  # Python files that register what the experiment names
+    callbacks: tuple[Any, ...] = ()  # names, or objects that can travel; every task has its own copies
+    title: str | None = None  # that callbacks are told
     devices: bool = True  # keep the records of who took part when, which are most of a folder's size
 
     def compute(self, report: ReportShare) -> None:
         """Plan, run and write; `report` is called with the share of all rounds that is done."""
         from .. import simulate
         from ..experiment import Experiment
-        from ..plugins import load_plugin
+        from ..live.stream import LiveStream
 
-        for file in self.plugins:
-            load_plugin(file)
         plan = simulate.plan(Experiment.from_dict(dict(self.experiment), base=Path(self.base)), seeds=self.seeds)
         path = Path(self.folder)
         path.mkdir(exist_ok=True)
         checkpoints = Checkpoints(path / run_folder.CHECKPOINTS, simulate.identity(plan))
-        rounds = sum(len(timeline) for timeline in plan.timelines.values())
-        result = simulate.execute(plan, progress=ProgressReporter(rounds, report), checkpoints=checkpoints)
+        callbacks = [ShareReporter(report), LiveStream(), *copy.deepcopy(self.callbacks)]
+        result = simulate.execute(plan, callbacks=callbacks, checkpoints=checkpoints, title=self.title, folder=path)
         run_folder.write_folder(result if self.devices else _without_devices(result), path, report=False)
         run_folder.remove_leftovers(path)
 
 
-class ProgressReporter:
-    """The simulator's progress as a share of `total` rounds over all algorithms and seeds, reported now and then."""
+class ShareReporter(Callback):
+    """How far a run is, as a share of all rounds of all algorithms and seeds, reported now and then."""
 
-    def __init__(self, total: int, report: ReportShare) -> None:
-        self._total, self._report = max(total, 1), report
+    def __init__(self, report: ReportShare) -> None:
+        self._report = report
         self._last = time.monotonic()
         self._done: dict[tuple[str, int], int] = {}
+        self._total = 1
 
-    def compiling(self, label: str) -> None: ...
+    def start(self, run: Start) -> None:
+        self._total = max(1, sum(unit.rounds for unit in run.units))
 
-    def compiled(self, label: str, seconds: float) -> None: ...
-
-    def advanced(self, label: str, seed: int, round: int, rounds: int, accuracy: float) -> None:
-        self._done[label, seed] = round
+    def round(self, round: Round) -> None:
+        self._done[round.label, round.seed] = round.round
         if time.monotonic() - self._last >= REPORT_EVERY_S:
             self._last = time.monotonic()
             self._report(sum(self._done.values()) / self._total)
-
-    def finished(self, trajectory: Trajectory) -> None:
-        self._done[trajectory.label, trajectory.seed] = len(trajectory.metrics["round"]) - 1
 
 
 def _without_devices(result: Result) -> Result:

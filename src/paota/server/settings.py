@@ -13,4 +13,9 @@ from ..settings import choice
 class Server:
     """Does the server go where the rule says, or does an optimiser of its own take that as a gradient?"""
 
-    optimiser: Any = choice(SERVER_OPTIMISERS, "none")
+    optimiser: Any = choice(
+        SERVER_OPTIMISERS,
+        "none",
+        doc="What the server does with the movement that the rule proposes.",
+        also=("optimizer", "server_optimizer", "server_optimiser"),
+    )

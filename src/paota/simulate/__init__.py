@@ -2,67 +2,109 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..callbacks.base import RunUnit, Start
+from ..callbacks.group import Group
+from ..callbacks.notebook import NotebookBar, in_notebook
+from ..callbacks.stopping import stopping_rules
+from ..errors import CallbackError
 from ..experiment import Experiment, as_experiment
+from ..rng import Seeds
 from ..runs import checkpoint
 from ..runs.checkpoint import Checkpoints
-from ..runs.results import Result
+from ..runs.contents import fingerprints
+from ..runs.results import Result, Trajectory
 from .planning import Plan, plan
-from .progress import Progress, Silent
 from .records import recorded_devices
 
-if TYPE_CHECKING:
-    from .unit import Observer
-
-__all__ = ["Plan", "Progress", "Silent", "environment", "execute", "identity", "plan", "run"]
-
-EVENTS_A_CALL = 10
+__all__ = ["Plan", "environment", "execute", "identity", "plan", "run"]
 
 
 def run(
     experiment: Experiment | Mapping[str, Any] | str | Path | None = None,
     *,
-    seeds: int = 1,
-    progress: Progress | None = None,
-    events_a_call: int = EVENTS_A_CALL,
+    seeds: Seeds = 1,
+    callbacks: Sequence[Any] = (),
+    events_a_call: int | None = None,
 ) -> Result:
-    """Run an experiment and return what happened.
+    """Run an experiment and return what happened. A notebook shows a progress bar.
 
-    `experiment`: an `Experiment`, a table in the vocabulary of the experiment file, or a TOML file; nothing means the
-    paper. `seeds`: repetitions, with the seeds `seed`, `seed + 1`, ... `progress`: who is told. `events_a_call`:
-    aggregations between two looks of the host; it changes no bit.
+    Args:
+        experiment: an `Experiment`, a table in the vocabulary of the experiment file, or the path of a TOML file;
+            nothing means the paper.
+        seeds: how many repetitions, with the seeds `seed`, `seed + 1`, ..., or a list of seeds such as [1, 2, 3].
+        callbacks: who is told, and may stop an algorithm and seed: objects of `paota.Callback`, or functions that get
+            every `paota.Round`.
+        events_a_call: aggregations between two looks of the host, by default as many as take about a second; it
+            changes no bit.
+
+    Returns:
+        The trajectories of every algorithm and seed.
     """
-    return execute(plan(as_experiment(experiment), seeds=seeds), progress=progress, events_a_call=events_a_call)
+    shown = [] if not in_notebook() or any(isinstance(c, NotebookBar) for c in callbacks) else [NotebookBar()]
+    return execute(
+        plan(as_experiment(experiment), seeds=seeds), callbacks=[*shown, *callbacks], events_a_call=events_a_call
+    )
 
 
 def execute(
     plan: Plan,
     *,
-    progress: Progress | None = None,
-    events_a_call: int = EVENTS_A_CALL,
+    callbacks: Sequence[Any] = (),
+    events_a_call: int | None = None,
     checkpoints: Checkpoints | None = None,
     stop: Callable[[], bool] = lambda: False,
-    observe: Observer | None = None,
+    title: str | None = None,
+    folder: Path | None = None,
 ) -> Result:
-    """Run a plan. With `checkpoints` it goes on where they end; `stop` is asked after every engine call.
+    """Run a plan. With `checkpoints` it goes on where they end; `stop` is asked all the time, and ends the run soon.
 
-    `observe(label, seed, version, model)` gets the initial model, then the newest one [d] after every engine call.
+    `title` and `folder` are told to the callbacks.
     """
-    from ..models.base import score_name_of
-    from .schedule import Schedule, learners_in_words  # JAX, only when something is computed
+    from .schedule import Schedule  # JAX, only when something is computed
 
     started = datetime.now(UTC)
-    schedule = Schedule(
-        plan, progress=progress, events_a_call=events_a_call, checkpoints=checkpoints, stop=stop, observe=observe
-    )
-    schedule.compile_ahead()
-    trajectories = schedule.trajectories()
+    group = Group(callbacks, rules=stopping_rules(plan.experiment.evaluation))
+    schedule = Schedule(plan, callbacks=group, events_a_call=events_a_call, checkpoints=checkpoints, stop=stop)
+    result = None
+    try:
+        group.start(_start(plan, title, folder))
+        result = _result(plan, schedule.trajectories(), started)
+        group.end(result)
+    except CallbackError as error:
+        begun = [unit.trajectory() for unit in schedule.units if unit.begun]
+        error.result = result or (_result(plan, begun, started) if begun else None)
+        raise
+    finally:
+        with contextlib.suppress(CallbackError):  # there is a first failure to tell of
+            group.end(None)
+    return result
+
+
+def _start(plan: Plan, title: str | None, folder: Path | None) -> Start:
+    from ..models.base import score_name_of
+
+    units = [
+        RunUnit(label=c.label, algorithm=c.algorithm_name, seed=seed, rounds=len(plan.timelines[c.label, seed]))
+        for c, seed in plan.units()
+    ]
+    return Start(
+        experiment=plan.experiment, title=title or plan.experiment.name, units=units, folder=folder,
+        score=score_name_of(plan.model),
+    )  # fmt: skip
+
+
+def _result(plan: Plan, trajectories: Sequence[Trajectory], started: datetime) -> Result:
+    from ..models.base import score_name_of
+    from .schedule import learners_in_words
+
     recorded = min(recorded_devices(timeline) for timeline in plan.timelines.values())
     whole = recorded >= min(int(t.device.max(initial=0)) + 1 for t in plan.timelines.values())
     records = "all devices" if whole else f"devices 0 to {recorded - 1}: more would not fit"
@@ -79,7 +121,10 @@ def identity(plan: Plan) -> dict[str, Any]:
 
     versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "optax")}
     versions["learner"] = learners_in_words(plan)
-    return {"format": checkpoint.FORMAT, **versions, "seeds": plan.seeds, "experiment": plan.experiment.to_dict()}
+    return {
+        "format": checkpoint.FORMAT, **versions, "seeds": plan.seeds, "experiment": plan.experiment.to_dict(),
+        "contents": fingerprints(plan.experiment),
+    }  # fmt: skip
 
 
 def environment(started: datetime) -> dict[str, Any]:

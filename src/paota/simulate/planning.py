@@ -14,7 +14,7 @@ from ..errors import UserError
 from ..experiment import Contestant, Experiment
 from ..faults.timing import FaultyLatencies, apply_faults
 from ..registry import SERVER_OPTIMISERS
-from ..rng import Purpose, host_rng
+from ..rng import Purpose, Seeds, host_rng, seed_numbers
 from ..timing.latency import Latencies
 from ..timing.schemes import Synchronous, World
 from ..timing.timeline import Timeline
@@ -48,14 +48,13 @@ class Plan:
                 yield contestant, seed
 
 
-def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
-    """Everything that can be known, and refused, before the first computation."""
+def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
+    """Everything that can be known, and refused, before the first computation; `seeds` as for `paota.run`."""
     from ..air.digital import WithUpload
     from ..models.check import check_model  # JAX, not before it is needed
     from ..models.own import fitted
 
-    if seeds < 1:
-        raise UserError(f"seeds must be at least 1, not {seeds}")
+    numbers = seed_numbers(seeds, experiment.seed)
     for contestant in experiment.contestants:
         _check_server(contestant)
     data = experiment.data
@@ -66,7 +65,6 @@ def plan(experiment: Experiment, *, seeds: int = 1) -> Plan:
     for contestant in experiment.contestants:
         check_images(contestant.training, dataset)
     shards, timelines, judged_every = {}, {}, {}
-    numbers = tuple(range(experiment.seed, experiment.seed + seeds))
     for seed in numbers:
         rng = host_rng(seed, Purpose.PARTITION)
         shards[seed] = deal(data.partition, dataset, devices=data.devices, rng=rng)

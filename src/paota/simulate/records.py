@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from ..air.privacy import event_rho, privacy_columns
 from ..air.spending import device_spending, event_spending
 from ..air.uplink import noise_power_w
+from ..callbacks.base import Round
 from ..experiment import Contestant
+from ..runs.fairness import own_records
 from ..runs.files import Columns
 from ..runs.results import Trajectory
 from ..timing.timeline import Timeline
@@ -23,7 +26,7 @@ MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: some 200 MB
 
 def trajectory_of(
     plan: Plan, contestant: Contestant, seed: int, timeline: Timeline, log: Any, initial: Sequence[float], *,
-    model: NDArray[Any], diverged_round: int | None, compute_s: float,
+    model: NDArray[Any], diverged_round: int | None, compute_s: float, stopped_round: int | None = None,
 ) -> Trajectory:  # fmt: skip
     """The tables of what has happened, in a simulation or a deployment.
 
@@ -42,8 +45,10 @@ def trajectory_of(
             **_privacy_of(contestant, timeline, log),
         },
         devices=device_records_of(timeline, log, spent),
+        own=own_records_of(plan, seed, log),
         model=model,
         diverged_round=diverged_round,
+        stopped_round=stopped_round,
         compute_s=compute_s,
     )
 
@@ -51,7 +56,10 @@ def trajectory_of(
 def metrics_of(
     timeline: Timeline, log: Any, initial: Sequence[float], contestant: Contestant, spent: Columns
 ) -> Columns:
-    """One row a version: row 0 is the initial model, row r the model after r aggregations."""
+    """One row a version: row 0 is the initial model, row r the model after r aggregations.
+
+    Of a part of a timeline: row 0 is whatever `initial` says, the others have their numbers.
+    """
     max_power_w = contestant.power.max_power_w
     events = len(log.finite)
     ready = timeline.ready[:events]
@@ -64,7 +72,7 @@ def metrics_of(
         return np.concatenate([[first], np.asarray(rest, dtype=float)])
 
     return {
-        "round": np.arange(events + 1),
+        "round": timeline.first + np.arange(events + 1),
         "time_s": column(0.0, timeline.time_s[:events]),
         "ready": np.concatenate([[0], ready]),
         **_mishaps(timeline, log.weight == 0, mask),
@@ -81,6 +89,47 @@ def metrics_of(
         "over_budget": column(math.nan, _over_ready(over, mask, "mean")),
         **event_spending(timeline, spent, events, shared=contestant.algorithm.over_the_air),
     }
+
+
+def rounds_of(
+    contestant: Contestant, seed: int, timeline: Timeline, log: Any, initial: Sequence[float] | None = None, *,
+    rounds: int, num_parameters: int, uploads: Any, model: NDArray[Any] | None = None,
+) -> Iterator[Round]:  # fmt: skip
+    """The rounds of a part of a unit's timeline as callbacks get them; `log` has the columns of `engine.Log`.
+
+    `initial`: the judgement of w^0, to be told first, as round 0. `rounds`: of the whole timeline. `uploads`: as
+    `uploads_of` gives them. `model`: the newest one [d], for the last of these rounds.
+    """
+    spent = spending_of(contestant, timeline, log, num_parameters, uploads)
+    metrics = metrics_of(timeline, log, initial or [math.nan] * 3, contestant, spent)
+    columns = {"lost": np.zeros(len(metrics["round"])), "silent": np.zeros(len(metrics["round"])), **metrics}
+    if uploads is None and not contestant.algorithm.over_the_air:  # not accounted, also where nobody took part
+        columns |= dict.fromkeys(("energy_j", "airtime_s"), np.full(len(metrics["round"]), np.nan))
+    records: list[Columns] = []  # made for all rounds at once, when the first of them is asked for its devices
+
+    def devices_of(round: int) -> Columns:
+        if not records:
+            records.append(device_records_of(timeline, log, spent))
+        mine = records[0]["round"] == round
+        return {name: column[mine] for name, column in records[0].items()}
+
+    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+    for row in rows if initial is not None else rows[1:]:
+        values = dict(zip(columns, row, strict=True))
+        number = int(values["round"])
+        yield Round(
+            label=contestant.label, algorithm=contestant.algorithm_name, seed=seed, round=number, rounds=rounds,
+            metrics=values, model=model if row is rows[-1] else None, records=functools.partial(devices_of, number),
+        )  # fmt: skip
+
+
+def own_records_of(plan: Plan, seed: int, log: Any) -> Columns:
+    """How well the model does on each device's own kind of data; empty where the log does not know it."""
+    if not log.score_by_label.shape[1]:
+        return {}
+    judged = np.flatnonzero(~np.isnan(log.test_accuracy))
+    every = plan.experiment.evaluation.devices_every
+    return own_records(judged + 1, log.score_by_label[judged], plan.dataset, plan.shards[seed], every=every)
 
 
 def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parameters: int, uploads: Any) -> Columns:
@@ -160,11 +209,12 @@ def device_records_of(timeline: Timeline, log: Any, spent: Columns) -> Columns:
         "staleness": event - timeline.version[:n][kept],
         "start_s": timeline.start_s[:n][kept],
         "finish_s": timeline.finish_s[:n][kept],
-        "time_s": timeline.time_s[event],
+        "time_s": timeline.time_s[event - timeline.first],
         "power": log.amplitude[mask][kept],
         "weight": log.weight[mask][kept],
         "similarity": log.similarity[mask][kept],
         "transmit_w": log.transmit_power_w[mask][kept],
+        "channel_gain": log.channel_gain[mask][kept],
         **{name: spent[name][kept] for name in ("energy_j", "airtime_s", "compute_j")},
     }
 

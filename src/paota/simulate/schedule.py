@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from typing import Any
 
 import jax
@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import engine
 from ..algorithms.base import keeps_memory
+from ..callbacks.group import Group
 from ..engine.sharding import mesh_of_all
 from ..errors import Interrupted, UserError
 from ..experiment import Contestant
@@ -26,33 +27,43 @@ from ..runs.checkpoint import Checkpoints
 from ..runs.results import Trajectory
 from ..training.caches import use_compile_cache
 from ..training.learner import Learner, choose
+from .crew import Crew
 from .planning import Plan
-from .progress import Progress, Silent
-from .unit import Observer, Unit
+from .unit import Unit
+
+MOST_EVENTS = 64  # an engine call: of a quick model they take well under a second, and more gain nothing
+MOST_PARTICIPATIONS = 2**23  # ... and no more rows of devices than fit into memory
+MOST_KEPT_BYTES = 2**28  # of a state that is kept while the engine makes the next one
+EVENTS_IN_STEP = 10  # an engine call, where several processes compute it together and must do the same
 
 
 class Schedule:
-    """All units of a plan, and what they share: data on the JAX device, compiled programs, the clock, the watcher."""
+    """All units of a plan, and what they share: data on the JAX device, compiled programs, the clock, the callbacks.
+
+    Units compute in threads of a crew; the thread that calls `trajectories` attends, and calls the callbacks.
+    """
 
     def __init__(
         self,
         plan: Plan,
         *,
-        progress: Progress | None = None,
-        events_a_call: int = 10,
+        callbacks: Group | None = None,
+        events_a_call: int | None = None,
         checkpoints: Checkpoints | None = None,
         stop: Callable[[], bool] = lambda: False,
-        observe: Observer | None = None,
     ) -> None:
         use_compile_cache()
-        self.plan, self.progress, self.events_a_call = plan, progress or Silent(), events_a_call
-        self.checkpoints, self.observe, self._stop = checkpoints, observe, stop
+        self.plan, self.callbacks, self.checkpoints, self._stop = plan, callbacks or Group(()), checkpoints, stop
+        self.events_a_call = 1 if self.callbacks.models else events_a_call  # None: as many as take about a second
+        if self.events_a_call is None and jax.process_count() > 1:
+            self.events_a_call = EVENTS_IN_STEP
+        self.crew = Crew()
+        self.units = [Unit(self, number, *parts) for number, parts in enumerate(plan.units())]
         self._tasks: dict[str, engine.Task] = {}  # by label
         self._samples: dict[Learner, dict[str, Any]] = {}
         self._fleets: dict[tuple[Learner, int], engine.Fleet] = {}
-        self._shared = threading.RLock()  # for data, the clock and the watcher
+        self._shared = threading.RLock()  # for data and the clock
         self._compiling = threading.Lock()
-        self._abandoned = threading.Event()
         self._computing, self._clock_s, self._read = 0, 0.0, time.perf_counter()
 
     def task(self, contestant: Contestant) -> engine.Task:
@@ -91,12 +102,15 @@ class Schedule:
                 f"'{contestant.label}' has devices with a memory, and {most:,} of them in an event do not fit into memory "
                 "at once; use fewer devices an event"
             )
-        return engine.Sizes(
-            places=places,
-            versions=1 << max(1, *(t.max_staleness.bit_length() for t in timelines)),  # few different shapes
-            events=min(self.events_a_call, max(len(t) for t in timelines)),
-            block=block,
-        )
+        versions = 1 << max(1, *(t.max_staleness.bit_length() for t in timelines))  # few different shapes
+        longest = max(len(t) for t in timelines)
+        if self.events_a_call is not None:
+            events = min(self.events_a_call, longest)
+        elif 4 * versions * task.num_parameters > MOST_KEPT_BYTES:
+            events = 1
+        else:
+            events = min(MOST_EVENTS, _power_of_two(longest), _power_of_two(max(1, MOST_PARTICIPATIONS // places)))
+        return engine.Sizes(places=places, versions=versions, events=events, block=block)
 
     def fleet(self, contestant: Contestant, seed: int) -> engine.Fleet:
         """The data of one seed on the JAX device, as the algorithm's learner wants them; samples serve all seeds.
@@ -115,27 +129,54 @@ class Schedule:
                 self._fleets[learner, seed] = made
             return self._fleets[learner, seed]
 
-    def compile_ahead(self) -> None:
+    def trajectories(self) -> list[Trajectory]:
+        """Of all units, in the order of the plan. The first failure, or a wish to stop, ends them all."""
+        compiling = self.crew.start([_in_same_precision(self._compile_ahead)], 1)
+        try:
+            self._attend(compiling)
+            units = [_in_same_precision(functools.partial(self._run, unit)) for unit in self.units]
+            return self._attend(self.crew.start(units, self.side_by_side))
+        finally:
+            self.crew.close()
+
+    def _attend(self, futures: list[Future[Any]]) -> list[Any]:
+        """What all of them give. After a wish to stop those that do not end soon are left behind, and what they did saved."""
+        if not self.crew.attend(futures, self._stop):
+            self.crew.close()
+            for unit in self.units:
+                unit.save()
+        failures = [failure for future in futures if future.done() and (failure := future.exception())]
+        for failure in sorted(failures, key=lambda failure: isinstance(failure, Interrupted)):
+            raise failure  # the reason rather than those who stopped because of it
+        if not all(future.done() for future in futures):
+            raise Interrupted
+        return [future.result() for future in futures]
+
+    def _run(self, unit: Unit) -> Trajectory:
+        if self.stopping:
+            raise Interrupted
+        finished = unit.run()
+        self.crew.ask(self.callbacks.finish, finished)
+        return finished
+
+    def _compile_ahead(self) -> None:
         """Compile the programs of all algorithms side by side, which a machine with several cores does sooner."""
         contestants, seed = self.plan.experiment.contestants, self.plan.seeds[0]
         if len(contestants) == 1 or jax.device_count() > 1 or (self.checkpoints and self.checkpoints.load(0)):
             return  # nothing to gain, or processes that must all do the same, or a resumed run that may need few of them
-        compiling: dict[Any, tuple[str, Future[tuple[Any, float]]]] = {}
-        with ThreadPoolExecutor(cores()) as pool:
-            for contestant in contestants:
-                task, rule, sizes = self.task(contestant), engine.Rule.of(contestant), self.sizes(contestant)
-                fleet, model = self.fleet(contestant, seed), jax.eval_shape(task.initial_model, seed)
-                state = jax.eval_shape(functools.partial(self.initial_state, rule, sizes=sizes), model)
-                timeline = self.plan.timelines[contestant.label, seed]
-                rows, count = engine.rows_of(timeline, 0, sizes, np.zeros(len(timeline), bool))
-                arguments = (rule, jax.random.key(seed), fleet, state, rows, np.int32(count))
-                key = engine.program_key(task, sizes, arguments)
-                if key not in compiling:
-                    self.progress.compiling(contestant.label)
-                    future = pool.submit(_in_same_precision(engine.program), task, sizes, arguments)
-                    compiling[key] = contestant.label, future
-        for label, future in compiling.values():
-            self.progress.compiled(label, future.result()[1])
+        compiling: dict[Any, Callable[[], Any]] = {}
+        for contestant in contestants:
+            task, rule, sizes = self.task(contestant), engine.Rule.of(contestant), self.sizes(contestant)
+            fleet, model = self.fleet(contestant, seed), jax.eval_shape(task.initial_model, seed)
+            state = jax.eval_shape(functools.partial(self.initial_state, rule, sizes=sizes), model)
+            timeline = self.plan.timelines[contestant.label, seed]
+            rows, count = engine.rows_of(timeline, 0, sizes, np.zeros(len(timeline), bool))
+            arguments = (rule, jax.random.key(seed), fleet, state, rows, np.int32(count))
+            key = engine.program_key(task, sizes, arguments)
+            job = functools.partial(self._compile, contestant.label, task, sizes, arguments)
+            compiling.setdefault(key, _in_same_precision(job))
+        for future in self.crew.start(list(compiling.values()), cores()):
+            future.result()
 
     def initial_state(self, rule: engine.Rule, model: Any, *, sizes: engine.Sizes) -> engine.State:
         """Before the first event, from the initial model [d]."""
@@ -144,44 +185,17 @@ class Schedule:
     def compiled(self, contestant: Contestant, task: engine.Task, sizes: engine.Sizes, arguments: Any) -> Any:
         """The program for these arguments; announced where it has to be compiled first."""
         with self._compiling:
-            known = engine.is_known(task, sizes, arguments)
-            if not known:
-                with self._shared:
-                    self.progress.compiling(contestant.label)
-            made, seconds = engine.program(task, sizes, arguments)
-            if not known:
-                with self._shared:
-                    self.progress.compiled(contestant.label, seconds)
-            return made
+            return self._compile(contestant.label, task, sizes, arguments)
 
-    def trajectories(self) -> list[Trajectory]:
-        """Of all units, in the order of the plan. The first failure, or a wish to stop, ends them all."""
-        units = [Unit(self, number, *parts) for number, parts in enumerate(self.plan.units())]
-        if self.side_by_side == 1:
-            return [self._run(unit) for unit in units]
-        with ThreadPoolExecutor(self.side_by_side) as pool:
-            futures = [pool.submit(_in_same_precision(self._run), unit) for unit in units]
-            try:
-                wait(futures)
-            except BaseException:
-                self._abandoned.set()
-                raise
-        failures = [failure for future in futures if (failure := future.exception())]
-        for failure in sorted(failures, key=lambda failure: isinstance(failure, Interrupted)):
-            raise failure  # the reason rather than those who stopped because of it
-        return [future.result() for future in futures]
-
-    def _run(self, unit: Unit) -> Trajectory:
-        if self._abandoned.is_set():
+    def _compile(self, label: str, task: engine.Task, sizes: engine.Sizes, arguments: Any) -> Any:
+        if engine.is_known(task, sizes, arguments):
+            return engine.program(task, sizes, arguments)[0]
+        if self.stopping:
             raise Interrupted
-        try:
-            finished = unit.run()
-        except BaseException:
-            self._abandoned.set()
-            raise
-        with self._shared:
-            self.progress.finished(finished)
-        return finished
+        self.crew.ask(self.callbacks.compile, label, None)
+        made, seconds = engine.program(task, sizes, arguments)
+        self.crew.ask(self.callbacks.compile, label, seconds)
+        return made
 
     @functools.cached_property
     def side_by_side(self) -> int:
@@ -196,18 +210,15 @@ class Schedule:
         most_bytes = max(engine.row_bytes(num_parameters) * size.places for size in sizes)
         return max(1, min(units, cores(), engine.HELD_BYTES // most_bytes))
 
-    def advanced(self, unit: Unit, accuracy: float, model: Any) -> None:
-        """An engine call of `unit` is over, or its first one begins; `model` [d] is the newest one."""
-        with self._shared:
-            if unit.done:
-                self.progress.advanced(unit.contestant.label, unit.seed, unit.done, len(unit.timeline), accuracy)
-            if self.observe is not None:
-                self.observe(unit.contestant.label, unit.seed, unit.done, np.array(model))
-
     @property
     def stopping(self) -> bool:
         """Whether somebody has asked to stop, or another unit has failed."""
-        return self._stop() or self._abandoned.is_set()
+        return self.crew.closing.is_set()
+
+    @property
+    def left_behind(self) -> bool:
+        """Whether nobody waits any more for what units compute."""
+        return self.crew.closed
 
     def clock(self, change: int) -> float:
         """Seconds of a clock that runs as many times slower as there are units computing; `change` begins or ends one."""
@@ -216,6 +227,11 @@ class Schedule:
             self._clock_s += (now - self._read) / max(self._computing, 1)
             self._read, self._computing = now, self._computing + change
             return self._clock_s
+
+
+def _power_of_two(number: int) -> int:
+    """At least `number`, so that a program serves many lengths."""
+    return 1 << (number - 1).bit_length()
 
 
 def learner_of(plan: Plan, contestant: Contestant) -> tuple[Learner, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import threading
+import time
 from typing import Any
 
 import jax
@@ -12,19 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import engine
+from ..callbacks.group import Told
 from ..engine.sharding import replicate
 from ..errors import Interrupted, UserError
 from ..experiment import Contestant
 from ..runs.checkpoint import Checkpoints, Saved
 from ..runs.results import Trajectory
-from .planning import Plan
-from .records import trajectory_of
+from .planning import Plan, uploads_of
+from .records import rounds_of, trajectory_of
 
-Observer = Callable[[str, int, int, NDArray[Any]], None]  # label, seed, version, its model [d]
+CALL_S = 1.0  # that an engine call should last: so often the host looks, tells and saves
 
 
 class Unit:
-    """Calls the engine until the timeline ends. What it shares with other units comes from the `Schedule` it is of."""
+    """Calls the engine until the timeline ends. What it shares with other units comes from the `Schedule` it is of.
+
+    `state`, `logs` and `done` change together, after the callbacks have heard of the rounds: whatever is saved, they
+    know, and would stop where they have stopped.
+    """
 
     def __init__(self, schedule: Any, number: int, contestant: Contestant, seed: int) -> None:
         self.schedule, self.number, self.contestant, self.seed = schedule, number, contestant, seed
@@ -37,58 +42,128 @@ class Unit:
             self.judged = _flags_on_grid(self.timeline.time_s, every_s)
         self.checkpoints: Checkpoints | None = schedule.checkpoints
         self.rule = engine.Rule.of(contestant)
+        self.uploads = uploads_of(plan, contestant, seed)
         self.logs: list[Any] = []
         self.done = self.saved = 0
+        self.begun = self.stopped = False
         self.compute_s = 0.0
+        self._lock = threading.Lock()  # for what is saved
+        self._lent = False  # the engine is writing where the state stands
 
     def run(self) -> Trajectory:
-        """Until the end, a divergence, or a wish to stop (`Interrupted`)."""
+        """Until the end, a divergence, a callback's wish to stop it, or a wish to stop everything (`Interrupted`)."""
         schedule = self.schedule
-        task, sizes = schedule.task(self.contestant), schedule.sizes(self.contestant)
-        fleet = schedule.fleet(self.contestant, self.seed)
-        model = task.initial_model(self.seed)
-        initial = [float(value) for value in engine.judge(task, model, fleet)]
-        state = self._begin(schedule.initial_state(self.rule, model, sizes=sizes))
-        schedule.advanced(self, initial[0], state.ring[self.done % sizes.versions])
-        while self.done < len(self.timeline) and not self._diverged:
-            rows, count = engine.rows_of(self.timeline, self.done, sizes, self.judged)
-            arguments = replicate(
-                task.mesh, (self.rule, jax.random.key(self.seed), fleet, state, rows, np.int32(count))
-            )
-            state = self._call(schedule.compiled(self.contestant, task, sizes, arguments), arguments, count)
-            schedule.advanced(self, _last_known(self.logs[-1].test_accuracy), state.ring[self.done % sizes.versions])
-            stopping = schedule.stopping
-            if self.checkpoints and (self.checkpoints.due(self.number) or stopping):
-                self._save(state)
-            if stopping:
+        self.task, self.sizes = schedule.task(self.contestant), schedule.sizes(self.contestant)
+        self.fleet = schedule.fleet(self.contestant, self.seed)
+        model = self.task.initial_model(self.seed)
+        self.num_parameters = model.size
+        *initial, by_label = engine.judge(self.task, model, self.fleet)
+        self.initial, self.num_labels = [float(value) for value in initial], len(by_label)
+        self.state = self._begin(schedule.initial_state(self.rule, model, sizes=self.sizes))
+        self.events = schedule.events_a_call or 1  # of the next call
+        self.begun = True
+        self._tell_the_beginning()
+        while not self.over:
+            self._advance()
+            if self.checkpoints and (self.checkpoints.due(self.number) or schedule.stopping):
+                self.save()
+            if schedule.stopping:
                 raise Interrupted
-        if self.checkpoints and self.saved < self.done:
-            self._save(state)
-        log = jax.tree.map(lambda *parts: np.concatenate(parts), *self.logs)
+        if self.checkpoints:
+            self.save()
+        return self.trajectory()
+
+    @property
+    def over(self) -> bool:
+        """Whether no further round is to be computed."""
+        return self.done == len(self.timeline) or self.stopped or self._diverged
+
+    @property
+    def _diverged(self) -> bool:
+        return bool(self.logs) and not self.logs[-1].finite.all()
+
+    def trajectory(self) -> Trajectory:
+        """The tables of what is done."""
+        log = self._whole_log()
         return trajectory_of(
-            schedule.plan, self.contestant, self.seed, self.timeline, log, initial,
-            model=np.asarray(state.ring[self.done % sizes.versions]),
+            self.schedule.plan, self.contestant, self.seed, self.timeline, log, self.initial,
+            model=self._model_of(self.state, self.done),
             diverged_round=self.done if self._diverged else None, compute_s=self.compute_s,
+            stopped_round=self.done if self.stopped and self.done < len(self.timeline) else None,
         )  # fmt: skip
 
-    def _call(self, step: Any, arguments: tuple[Any, ...], count: int) -> engine.State:
+    def _advance(self) -> None:
+        """One engine call: compute, tell, and keep what has been told."""
+        begin = time.perf_counter()
+        state, log = self._compute(self.events)
+        self._adapt(len(log.finite), time.perf_counter() - begin)
+        told = self._tell(log, state, self.done)
+        kept = told.round - self.done
+        if kept < len(log.finite):  # stopped in the midst of the call: compute it again up to there, to the same bits
+            state, log = self._compute(kept)
+        with self._lock:
+            if self.schedule.left_behind:
+                raise Interrupted
+            self.state, self.stopped, self._lent = state, told.stop, False
+            self.logs.append(log)
+            self.done += kept
+        if told.error:
+            raise told.error
+
+    def _compute(self, events: int) -> tuple[engine.State, Any]:
+        """The state after at most so many further events, and their log until the first model that is not finite."""
+        rows, count = engine.rows_of(self.timeline, self.done, self.sizes, self.judged, most=events)
+        arguments = replicate(
+            self.task.mesh, (self.rule, jax.random.key(self.seed), self.fleet, self.state, rows, np.int32(count))
+        )
+        step = self.schedule.compiled(self.contestant, self.task, self.sizes, arguments)
+        self._lent = self.sizes.events == 1
         begin = self.schedule.clock(+1)
         try:
             state, log = jax.block_until_ready(step(*arguments))
         finally:
             self.compute_s += self.schedule.clock(-1) - begin
-        log = jax.tree.map(lambda column: np.asarray(column)[:count], log)
+        log = _first(jax.tree.map(np.asarray, log), count)
         bad = np.flatnonzero(~log.finite)
-        if len(bad):  # until the first model that is not finite, including it
-            log = jax.tree.map(lambda column: column[: bad[0] + 1], log)
-        self.logs.append(log)
-        self.done += len(log.finite)
-        made: engine.State = state
-        return made
+        return state, _first(log, int(bad[0]) + 1) if len(bad) else log
 
-    @property
-    def _diverged(self) -> bool:
-        return bool(self.logs) and not self.logs[-1].finite.all()
+    def _adapt(self, events: int, seconds: float) -> None:
+        """As many events in the next call as take about a second, where nobody has said how many."""
+        if self.schedule.events_a_call is None:
+            wanted = int(events * CALL_S / max(seconds, 1e-9))
+            self.events = max(1, min(wanted, 4 * events, self.sizes.events))
+
+    def _tell(self, log: Any, state: engine.State, first: int, initial: Any = None) -> Told:
+        """Tell the callbacks of the events after the first `first`, which are in `log` and led to `state`."""
+        schedule, last = self.schedule, first + len(log.finite)
+        if not schedule.callbacks:
+            return Told(last)
+        rounds = rounds_of(
+            self.contestant, self.seed, self.timeline.part(first, len(log.finite)), log, initial,
+            rounds=len(self.timeline), num_parameters=self.num_parameters, uploads=self.uploads,
+            model=self._model_of(state, last) if schedule.callbacks.models else None,
+        )  # fmt: skip
+        told: Told = schedule.crew.ask(schedule.callbacks.rounds, list(rounds))
+        return told
+
+    def _tell_the_beginning(self) -> None:
+        """Round 0 and all that a checkpoint holds. A wish to stop among these comes too late: the unit ends here."""
+        told = self._tell(self._whole_log(), self.state, 0, self.initial)
+        self.stopped = told.stop
+        if told.error:
+            raise told.error
+
+    def _model_of(self, state: engine.State, version: int) -> NDArray[Any]:
+        return np.array(state.ring[version % self.sizes.versions])
+
+    def _whole_log(self) -> Any:
+        if not self.logs:
+            none, nobody = np.zeros(0, np.float32), np.zeros((0, self.sizes.places), np.float32)
+            columns = {name: nobody if name in engine.PER_DEVICE else none for name in engine.Log._fields}
+            columns |= {"finite": none.astype(bool), "score_by_label": np.zeros((0, self.num_labels), np.float32)}
+            self.logs = [engine.Log(**columns)]  # type: ignore[arg-type]
+        self.logs[:] = [jax.tree.map(lambda *parts: np.concatenate(parts), *self.logs)]
+        return self.logs[0]
 
     def _begin(self, state: engine.State) -> engine.State:
         """From the unit's checkpoint if there is one, else from scratch."""
@@ -104,12 +179,22 @@ class Unit:
         restored: engine.State = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved.state])
         return restored
 
-    def _save(self, state: engine.State) -> None:
-        assert self.checkpoints is not None
-        self.logs[:] = [jax.tree.map(lambda *parts: np.concatenate(parts), *self.logs)]
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
-        self.checkpoints.save(self.number, Saved(leaves, self.logs[0]._asdict(), self.done, self.compute_s))
-        self.saved = self.done
+    def save(self) -> None:
+        """Write a checkpoint of what is done, unless there is one. By any thread, at any time.
+
+        Of a very large state that the engine is at work on, the last checkpoint must do.
+        """
+        with self._lock:
+            if self.saved == self.done or self.checkpoints is None or self._lent:
+                return
+            leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.state)]
+            saved = Saved(leaves, self._whole_log()._asdict(), self.done, self.compute_s)
+            self.checkpoints.save(self.number, saved)
+            self.saved = self.done
+
+
+def _first(log: Any, events: int) -> Any:
+    return jax.tree.map(lambda column: column[:events], log)
 
 
 def _evaluate_flags(events: int, every: int) -> NDArray[np.bool_]:
@@ -123,8 +208,3 @@ def _flags_on_grid(time_s: NDArray[np.float64], every_s: float) -> NDArray[np.bo
     """The version in force at every multiple of `every_s`, and the last one: what everybody can be compared at."""
     cell = np.ceil(time_s / every_s - 1e-9)  # the next point of the grid, at or after each event
     return np.append(cell[1:] > cell[:-1], True)
-
-
-def _last_known(values: NDArray[Any]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known[-1]) if len(known) else math.nan

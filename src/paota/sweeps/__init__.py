@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import pickle
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
 from ..experiment import Experiment, as_experiment
+from ..pages.words import Score
+from ..rng import Seeds, seed_numbers
 from ..runs.pool import Update, Watch, run_tasks
 from ..runs.task import RunTask
 from . import folder as folders
 from .folder import SweepSpec
-from .grid import Axis, make_axes, parse_axis
+from .grid import Axis, make_axes, parse_axis, place
 from .metrics import Metric, parse_metric
 from .outcome import Sweep, SweepRow, rows_of, standard_metrics
 
@@ -25,10 +29,11 @@ def sweep(
     experiment: Experiment | Mapping[str, Any] | str | Path | None = None,
     *,
     over: Mapping[str, Sequence[Any]],
-    seeds: int = 1,
+    seeds: Seeds = 1,
     best: str | None = None,
     jobs: int | None = None,
     out: str | Path | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> Sweep:
     """Run an experiment at every combination of `over`, several points at a time.
 
@@ -37,10 +42,11 @@ def sweep(
     Args:
         experiment: as for `paota.run`; the default is the paper's.
         over: the values of each setting that varies, e.g. {"timing.period_s": [4, 6, 8]}.
-        seeds: repetitions of every point.
+        seeds: repetitions of every point, or a list of seeds, as for `paota.run`.
         best: the metric that decides, e.g. "seconds_to:0.8" (default: seconds to the highest target).
         jobs: processes (default: one a core; with 1 everything happens in this one).
         out: a folder to keep; an interrupted sweep goes on when the call is repeated.
+        callbacks: as for `paota.run`; every point gets copies of its own, which travel to its process.
 
     Returns:
         The table of all points, and the best one of each algorithm.
@@ -49,17 +55,17 @@ def sweep(
     if out is None:
         with tempfile.TemporaryDirectory(prefix="paota-sweep-") as temporary:
             path = folders.begin(Path(temporary) / "sweep", spec)
-            return gather(path, spec, compute(path, spec, jobs=jobs), keep=False)
+            return gather(path, spec, compute(path, spec, jobs=jobs, callbacks=callbacks), keep=False)
     if (Path(out) / folders.FILE).is_file():
         folders.refuse_other(out, spec)
         path = Path(out)
     else:
         path = folders.begin(out, spec)
-    return gather(path, spec, compute(path, spec, jobs=jobs))
+    return gather(path, spec, compute(path, spec, jobs=jobs, callbacks=callbacks))
 
 
 def prepare(
-    base: Experiment, axes: Sequence[Axis], *, seeds: int = 1, best: str | None = None, fixed: Sequence[str] = ()
+    base: Experiment, axes: Sequence[Axis], *, seeds: Seeds = 1, best: str | None = None, fixed: Sequence[str] = ()
 ) -> SweepSpec:
     """What is to be swept; everything that can be refused is, before anything is written or computed.
 
@@ -67,12 +73,15 @@ def prepare(
     """
     from ..simulate import plan
 
-    if not isinstance(seeds, int) or seeds < 1:
-        raise UserError(f"seeds must be at least 1, not {seeds}")
+    seed_numbers(seeds, base.seed)
+    if not isinstance(seeds, int) and "seed" in [axis.key for axis in axes]:
+        raise UserError("seeds are listed and swept over: keep one of them")
     if best is None and not base.targets:
         raise UserError("the experiment has no targets: say what is best, e.g. --best final_accuracy")
     metric = parse_metric(best) if best is not None else Metric("seconds_to", max(base.targets))
-    spec = SweepSpec(experiment=base, axes=tuple(axes), seeds=seeds, best=metric.text)
+    spec = SweepSpec(
+        experiment=base, axes=tuple(axes), seeds=seeds if isinstance(seeds, int) else tuple(seeds), best=metric.text
+    )
     first = spec.points[0]
     for axis in axes:
         if axis.key in fixed:
@@ -87,14 +96,14 @@ def compute(
     *,
     jobs: int | None = None,
     ray: str | None = None,
-    plugins: Sequence[str] = (),
+    callbacks: Sequence[Any] = (),
     watch: Watch = lambda update: None,
 ) -> dict[int, str]:
     """Compute the points that the sweep folder `path` does not hold yet.
 
     Args:
         jobs, ray: as `workers` and `ray` of `paota.runs.pool.run_tasks` (default: one process a core).
-        plugins: Python files that register what the experiment names.
+        callbacks: as for `sweep`.
         watch: is called with every update; its key is the number of the point.
 
     Returns:
@@ -102,6 +111,10 @@ def compute(
     """
     if jobs is not None and jobs < 1:
         raise UserError(f"jobs must be at least 1, not {jobs}")
+    folders.refuse_changed_files(path, spec)
+    workers = jobs or os.cpu_count() or 1
+    if workers > 1 or ray is not None:
+        _refuse_rooted(callbacks)
     tasks = []
     for point in spec.points:
         folder = folders.path_of(path, spec, point)
@@ -111,11 +124,24 @@ def compute(
         tasks.append(
             RunTask(
                 key=str(point.index), experiment=point.experiment.to_dict(), base=str(point.experiment.base),
-                seeds=spec.seeds, folder=str(folder), plugins=tuple(str(Path(file).resolve()) for file in plugins),
+                seeds=spec.seeds, folder=str(folder), callbacks=tuple(callbacks),
+                title=f"{spec.experiment.name}, {place(spec.axes, point.values)}",
             )
         )  # fmt: skip
-    failed = run_tasks(tasks, workers=jobs or os.cpu_count() or 1, ray=ray, watch=watch)
+    failed = run_tasks(tasks, workers=workers, ray=ray, watch=watch)
     return {int(key): reason for key, reason in failed.items()}
+
+
+def _refuse_rooted(callbacks: Sequence[Any]) -> None:
+    """Callbacks that cannot travel to another process are refused before anything is computed."""
+    for callback in callbacks:
+        try:
+            pickle.dumps(callback)
+        except (pickle.PicklingError, TypeError, AttributeError):
+            raise UserError(
+                f"the callback {callback!r} cannot travel to the processes of a sweep: define it at the top level of a "
+                "module, or sweep with jobs=1"
+            ) from None
 
 
 def gather(path: Path, spec: SweepSpec, failed: Mapping[int, str], *, keep: bool = True) -> Sweep:
@@ -123,19 +149,22 @@ def gather(path: Path, spec: SweepSpec, failed: Mapping[int, str], *, keep: bool
     from ..pages.sweep import write_page
     from ..runs.files import write_csv
 
-    metric = parse_metric(spec.best)
-    metrics = standard_metrics(metric, spec.experiment.targets)
+    metrics = standard_metrics(parse_metric(spec.best), spec.experiment.targets)
     rows: list[SweepRow] = []
+    judged_by = set()
     for point in spec.points:
         result = folders.finished(folders.path_of(path, spec, point), point, spec.seeds)
         if result is not None:
             rows += rows_of(point, result, metrics)
+            judged_by.add(result.info.get("score", "accuracy"))
+    score = Score(judged_by.pop() if len(judged_by) == 1 else "accuracy")
+    metrics = tuple(replace(metric, score=score) for metric in metrics)
     made = Sweep(
         name=spec.experiment.name,
         axes=spec.axes,
-        best_by=metric,
+        best_by=metrics[0],
         metrics=metrics,
-        seeds=spec.seeds,
+        seeds=len(seed_numbers(spec.seeds, spec.experiment.seed)),
         rows=tuple(rows),
         failed=dict(sorted(failed.items())),
         points=len(spec.points),

@@ -16,6 +16,7 @@ from ..experiment import Experiment
 from ..runs import files
 from ..runs import folder as run_folder
 from ..runs.checkpoint import differences
+from ..runs.contents import fingerprints
 from ..runs.results import Result
 from .grid import Axis, Point, make_points
 
@@ -29,7 +30,7 @@ class SweepSpec:
 
     experiment: Experiment
     axes: tuple[Axis, ...]
-    seeds: int
+    seeds: int | tuple[int, ...]  # how many, or which
     best: str  # the metric that decides, as `--best` takes it
 
     @functools.cached_property
@@ -50,7 +51,13 @@ def begin(folder: str | Path, spec: SweepSpec) -> Path:
     """A new sweep folder for `spec`; what cannot be written leaves nothing behind."""
     path = run_folder.new_folder(folder)
     try:
-        files.write_json(path / FILE, {**spec.identity(), "axes": [a.key for a in spec.axes], "best": spec.best})
+        files.write_json(
+            path / FILE,
+            {
+                **spec.identity(), "axes": [a.key for a in spec.axes], "best": spec.best,
+                "contents": fingerprints(spec.experiment),
+            },
+        )  # fmt: skip
         (path / "points").mkdir()
     except (UserError, OSError) as error:  # read-only or full: leave no half-made folder
         (path / FILE).unlink(missing_ok=True)
@@ -71,7 +78,8 @@ def read(folder: str | Path) -> SweepSpec:
         if found["format"] != FORMAT:
             raise UserError(f"'{file}' was written by another version of paota (format {found['format']})")
         axes = tuple(Axis(key, tuple(found["over"][key])) for key in found["axes"])
-        seeds, best = int(found["seeds"]), str(found["best"])
+        seeds, best = found["seeds"], str(found["best"])
+        seeds = tuple(map(int, seeds)) if isinstance(seeds, list) else int(seeds)
         table = dict(found["experiment"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"'{file}' is damaged: {error!r}") from None
@@ -84,12 +92,27 @@ def refuse_other(folder: str | Path, spec: SweepSpec) -> None:
         raise UserError(f"'{folder}' holds another sweep: {name} was {then} and is {now}")
 
 
+def refuse_changed_files(folder: str | Path, spec: SweepSpec) -> None:
+    """Points computed from other data, traces or plug-ins than the rest would decide the answer: say what has changed."""
+    then = files.read_json(Path(folder) / FILE).get("contents", {})
+    for path, now in fingerprints(spec.experiment).items():
+        if then.get(path, now) != now:
+            raise UserError(
+                f"'{path}' has changed since the sweep in '{folder}' began: put it back, or begin a new sweep"
+            )
+
+
 def path_of(folder: Path, spec: SweepSpec, point: Point) -> Path:
     """The run folder of a point."""
-    return folder / "points" / f"{point.index:0{max(3, len(str(len(spec.points) - 1)))}d}"
+    return folder / inner_path(point.index, len(spec.points))
 
 
-def finished(path: Path, point: Point, seeds: int) -> Result | None:
+def inner_path(point: int, points: int) -> str:
+    """The run folder of a point within its sweep's."""
+    return f"points/{point:0{max(3, len(str(points - 1)))}d}"
+
+
+def finished(path: Path, point: Point, seeds: int | tuple[int, ...]) -> Result | None:
     """The result of a point that is done; None if it is not. One that belongs elsewhere is refused."""
     if not run_folder.is_finished(path):
         return None

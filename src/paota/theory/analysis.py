@@ -113,8 +113,14 @@ def analyse(
 ) -> Analysis:
     """Run one algorithm of `experiment` again with all its models kept, and confront it with Theorem 1.
 
-    `label` names the algorithm (default: the first one); `probes`: models that get the costly looks; `epochs` and
-    `polish`: of the search for F*. A rule whose weights do not sum to 1 is refused.
+    A rule whose weights do not sum to 1 is refused.
+
+    Args:
+        experiment: what to run.
+        label: of the algorithm (default: the first one).
+        probes: models that get the costly looks.
+        epochs: of the search for F*, by Adam.
+        polish: steps of L-BFGS at its end.
     """
     refuse_beyond_theorem(chosen_of(experiment, label))
     kept = record(experiment, label=label)

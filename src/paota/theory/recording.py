@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import simulate
+from ..callbacks.base import Callback, Round
 from ..errors import UserError, unknown_name
 from ..experiment import Contestant, Experiment
 from ..runs.results import Trajectory
@@ -30,6 +31,19 @@ class Record:
         return int(np.max(self.trajectory.devices["staleness"], initial=0))
 
 
+class _ModelKeeper(Callback):
+    """Keeps the model of every round."""
+
+    models = True
+
+    def __init__(self) -> None:
+        self.kept: list[NDArray[Any]] = []
+
+    def round(self, round: Round) -> None:
+        assert round.model is not None
+        self.kept.append(round.model)
+
+
 def chosen_of(experiment: Experiment, label: str | None) -> Contestant:
     """The algorithm that `label` names; the first one without it."""
     labels = [c.label for c in experiment.contestants]
@@ -42,10 +56,10 @@ def record(experiment: Experiment, *, label: str | None = None) -> Record:
     """Run one algorithm of an experiment (its first one, unless `label` names another) and keep every model."""
     chosen = chosen_of(experiment, label)
     plan = simulate.plan(replace(experiment, contestants=(chosen,)), seeds=1)
-    models: list[NDArray[Any]] = []
-    trajectory = simulate.execute(
-        plan, events_a_call=1, observe=lambda label, seed, version, model: models.append(model)
-    ).trajectories[0]
+    keeper = _ModelKeeper()
+    trajectory = simulate.execute(plan, callbacks=[keeper]).trajectories[0]
     if trajectory.diverged_round is not None:
         raise UserError(f"'{chosen.label}' diverges in round {trajectory.diverged_round}: no bound to compare with")
-    return Record(plan=plan, contestant=chosen, seed=experiment.seed, trajectory=trajectory, models=np.stack(models))
+    return Record(
+        plan=plan, contestant=chosen, seed=experiment.seed, trajectory=trajectory, models=np.stack(keeper.kept)
+    )

@@ -58,8 +58,8 @@ class Latencies:
 class Uniform:
     """U(low, high), redrawn for every local training: the paper's U(5, 15) s."""
 
-    low_s: float = setting(5.0, above=0)
-    high_s: float = setting(15.0, above=0)
+    low_s: float = setting(5.0, above=0, doc="Shortest training.", also=("min_s",))
+    high_s: float = setting(15.0, above=0, doc="Longest training.", also=("max_s",))
 
     def draw(
         self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
@@ -72,8 +72,8 @@ class Uniform:
 class LogNormal:
     """median * exp(spread * N(0,1)): mostly quick, with a heavy tail of stragglers."""
 
-    median_s: float = setting(9.0, above=0)
-    spread: float = setting(0.4, low=0, high=5)
+    median_s: float = setting(9.0, above=0, doc="Half of the trainings are shorter.")
+    spread: float = setting(0.4, low=0, high=5, doc="Standard deviation of the logarithm; 0 makes all alike.")
 
     def draw(
         self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
@@ -85,9 +85,11 @@ class LogNormal:
 class PerDevice:
     """Every device has one latency for life: given as `seconds` (one value a device), else drawn once from U(low, high)."""
 
-    low_s: float = setting(5.0, above=0)
-    high_s: float = setting(15.0, above=0)
-    seconds: tuple[float, ...] = setting((), above=0)
+    low_s: float = setting(5.0, above=0, doc="Shortest latency that a device can draw.")
+    high_s: float = setting(15.0, above=0, doc="Longest latency that a device can draw.")
+    seconds: tuple[float, ...] = setting(
+        (), above=0, doc="The latency of each device in seconds, in place of the draw."
+    )
 
     def draw(
         self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
@@ -104,11 +106,11 @@ class PerDevice:
 class TwoSpeeds:
     """The first devices (`slow_share` of them all) take U(slow_low, slow_high), the others U(low, high), redrawn each time."""
 
-    slow_share: float = setting(0.3, low=0, high=1)
-    slow_low_s: float = setting(12.0, above=0)
-    slow_high_s: float = setting(15.0, above=0)
-    low_s: float = setting(5.0, above=0)
-    high_s: float = setting(9.0, above=0)
+    slow_share: float = setting(0.3, low=0, high=1, doc="Share of the devices that are slow.")
+    slow_low_s: float = setting(12.0, above=0, doc="Shortest training of a slow device.")
+    slow_high_s: float = setting(15.0, above=0, doc="Longest training of a slow device.")
+    low_s: float = setting(5.0, above=0, doc="Shortest training of the others.")
+    high_s: float = setting(9.0, above=0, doc="Longest training of the others.")
 
     def draw(
         self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
@@ -127,7 +129,11 @@ class Trace:
     A device's n-th training takes its n-th row, starting over at the end; device k uses the trace of the (k mod T)-th of T.
     """
 
-    trace_file: str = ""
+    trace_file: str = setting(
+        "",
+        doc="A CSV with the columns `device` and `latency_s`; a path relative to the experiment file.",
+        also=("trace",),
+    )
 
     def draw(
         self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int

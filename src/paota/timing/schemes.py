@@ -118,6 +118,10 @@ class ShareReady(Scheme):
     def timeline(self, world: World) -> Timeline:
         return share_ready(world.latencies, share=self.share, updates=world.match_updates(), horizon=world.horizon)
 
+    def count(self, devices: int) -> int:
+        """How many of `devices` make an event: the share, rounded up."""
+        return min(devices, max(1, math.ceil(self.share * devices - 1e-9)))
+
 
 @dataclass(frozen=True)
 class Asynchronous(Buffered):
@@ -250,7 +254,7 @@ def share_ready(latencies: Latencies, *, share: float, updates: int | None, hori
 
     Ends after the event that brings the arrivals to `updates`, or at the horizon's duration.
     """
-    count = min(latencies.devices, max(1, math.ceil(share * latencies.devices - 1e-9)))
+    count = ShareReady(share).count(latencies.devices)
     return Timeline.build(_share_ready(latencies, count, updates, horizon))
 
 

@@ -13,5 +13,7 @@ from ..settings import choice, setting
 class Timing:
     """How long does a local training take, and when does the server aggregate?"""
 
-    period_s: float = setting(8.0, above=0)  # dT
-    latency: Any = choice(LATENCIES, "uniform")
+    period_s: float = setting(
+        8.0, above=0, doc="Time between two aggregations of a periodic scheme, dT.", also=("dT", "period", "interval")
+    )
+    latency: Any = choice(LATENCIES, "uniform", doc="How long a local training takes.", also=("delay", "compute_time"))

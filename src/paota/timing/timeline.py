@@ -50,8 +50,9 @@ class Timeline:
     finish_s: NDArray[np.float64]
     lost: NDArray[np.int64] | None = None  # updates an event lost to faults or held back, [E]
     aborted: Timeline | None = (
-        None  # the same events, with the trainings that each ended; `finish_s` is when they would have
+        None  # the same events, with the trainings that each ended; `finish_s`: when they would have
     )
+    first: int = 0  # the number of its first event, of a `part`
 
     @classmethod
     def build(cls, events: Iterable[tuple[float, Participants]]) -> Timeline:
@@ -70,6 +71,23 @@ class Timeline:
     def __len__(self) -> int:
         return len(self.time_s)
 
+    def part(self, first: int, events: int) -> Timeline:
+        """The events `first`, `first` + 1, ... alone; events and versions keep their numbers."""
+        offsets = self.offsets[first : first + events + 1]
+        flat = slice(offsets[0], offsets[-1])
+        return Timeline(
+            time_s=self.time_s[first : first + events],
+            offsets=offsets - offsets[0],
+            device=self.device[flat],
+            version=self.version[flat],
+            training=self.training[flat],
+            start_s=self.start_s[flat],
+            finish_s=self.finish_s[flat],
+            lost=None if self.lost is None else self.lost[first : first + events],
+            aborted=None if self.aborted is None else self.aborted.part(first, events),
+            first=self.first + first,
+        )
+
     @property
     def ready(self) -> NDArray[np.int64]:
         """Number of participants of each event, [E]."""
@@ -77,8 +95,8 @@ class Timeline:
 
     @property
     def event(self) -> NDArray[np.int64]:
-        """Event index of each flat entry."""
-        return np.repeat(np.arange(len(self), dtype=np.int64), self.ready)
+        """Event number of each flat entry."""
+        return np.repeat(self.first + np.arange(len(self), dtype=np.int64), self.ready)
 
     @property
     def staleness(self) -> NDArray[np.int64]:

@@ -39,8 +39,8 @@ class Sgd:
 class Momentum:
     """m <- momentum m + g, u = m; with `nesterov`, u = g + momentum m."""
 
-    momentum: float = setting(0.9, low=0, high=1)
-    nesterov: bool = False
+    momentum: float = setting(0.9, low=0, high=1, doc="Share of the last step that is kept.")
+    nesterov: bool = setting(False, doc="Look ahead along the momentum.")
 
     def transformation(self) -> optax.GradientTransformation:
         import optax
@@ -52,9 +52,9 @@ class Momentum:
 class Adam:
     """u = m / (sqrt(v) + epsilon), m and v the running means of g and g^2, corrected for their start at zero."""
 
-    beta1: float = setting(0.9, low=0, high=0.999999)
-    beta2: float = setting(0.999, low=0, high=0.999999)
-    epsilon: float = setting(1e-8, above=0)
+    beta1: float = setting(0.9, low=0, high=0.999999, doc="Memory of the mean gradient.")
+    beta2: float = setting(0.999, low=0, high=0.999999, doc="Memory of the mean squared gradient.")
+    epsilon: float = setting(1e-8, above=0, doc="Keeps the division finite.", also=("eps",))
 
     def transformation(self) -> optax.GradientTransformation:
         import optax

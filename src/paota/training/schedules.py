@@ -35,8 +35,8 @@ class Constant:
 class Cosine:
     """f + (1 - f) (1 + cos(pi r / R)) / 2 until r = R, then f; R is `decay_rounds` and f is `final_factor`."""
 
-    decay_rounds: float = setting(100.0, above=0)
-    final_factor: float = setting(0.0, low=0, high=1)
+    decay_rounds: float = setting(100.0, above=0, doc="Rounds R of the formula.")
+    final_factor: float = setting(0.0, low=0, high=1, doc="Factor f at the end.")
 
     def factor(self, version: Int[Array, " n"]) -> Float[Array, " n"]:
         progress = jnp.minimum(version / self.decay_rounds, 1.0)
@@ -47,8 +47,8 @@ class Cosine:
 class Exponential:
     """c^(r / R), with c = `decay_factor` and R = `decay_rounds`."""
 
-    decay_factor: float = setting(0.99, above=0, high=1)
-    decay_rounds: float = setting(1.0, above=0)
+    decay_factor: float = setting(0.99, above=0, high=1, doc="Factor c of the formula.", also=("gamma",))
+    decay_rounds: float = setting(1.0, above=0, doc="Rounds R of the formula.")
 
     def factor(self, version: Int[Array, " n"]) -> Float[Array, " n"]:
         return _power(self.decay_factor, version / self.decay_rounds)
@@ -58,8 +58,8 @@ class Exponential:
 class StepDecay:
     """c^floor(r / R): the rate drops to `decay_factor` of itself every `decay_rounds` rounds."""
 
-    decay_factor: float = setting(0.1, above=0, high=1)
-    decay_rounds: float = setting(30.0, above=0)
+    decay_factor: float = setting(0.1, above=0, high=1, doc="Factor c of the formula.", also=("gamma",))
+    decay_rounds: float = setting(30.0, above=0, doc="Rounds R of the formula.")
 
     def factor(self, version: Int[Array, " n"]) -> Float[Array, " n"]:
         return _power(self.decay_factor, jnp.floor(version / self.decay_rounds))

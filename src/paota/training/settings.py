@@ -17,17 +17,48 @@ if TYPE_CHECKING:  # the settings of an experiment are read without JAX
 class Training:
     """Local training on each device: plain SGD for M steps, unless something else is asked for. None means absent."""
 
-    local_steps: int = setting(5, low=1)  # M
-    epochs: int | None = setting(None, low=1, instead_of="local_steps")  # passes over the device's own data
-    least_steps: int | None = setting(None, low=1)  # every training makes a number of steps from here to local_steps
-    batch_size: int = setting(32, low=1)
-    learning_rate: float = setting(0.1, above=0)  # eta
-    schedule: Any = choice(SCHEDULES, "constant")
-    optimiser: Any = choice(OPTIMISERS, "sgd")
-    weight_decay: float | None = setting(None, low=0)  # adds weight_decay w to the gradient
-    max_gradient_norm: float | None = setting(None, above=0)  # longer gradients are shortened to this length
-    proximal: float | None = setting(None, low=0)  # FedProx's mu: adds mu (w - w_start) to the gradient
-    augment: str = setting("none", options=("none", "crop-flip"))  # of images, drawn anew for every mini-batch
+    local_steps: int = setting(
+        5, low=1, doc="Steps of a local training, M.", also=("M", "steps", "num_steps", "local_iterations")
+    )
+    epochs: int | None = setting(
+        None,
+        low=1,
+        instead_of="local_steps",
+        doc="Passes over the device's own data, in place of `local_steps`.",
+        also=("local_epochs", "num_epochs", "E"),
+    )
+    least_steps: int | None = setting(
+        None,
+        low=1,
+        doc="Every training makes a number of steps from here to `local_steps`; absent: always `local_steps`.",
+        also=("min_steps",),
+    )
+    batch_size: int = setting(32, low=1, doc="Samples of a mini-batch.", also=("batch", "bs", "B", "minibatch"))
+    learning_rate: float = setting(
+        0.1,
+        above=0,
+        doc="Step size eta of the local training.",
+        also=("lr", "eta", "step_size", "client_lr", "local_lr"),
+    )
+    schedule: Any = choice(
+        SCHEDULES,
+        "constant",
+        doc="How the learning rate changes with the round.",
+        also=("lr_schedule", "scheduler", "lr_decay"),
+    )
+    optimiser: Any = choice(OPTIMISERS, "sgd", doc="From gradients to steps.", also=("optimizer", "client_optimizer"))
+    weight_decay: float | None = setting(
+        None, low=0, doc="Adds weight_decay w to the gradient.", also=("l2", "wd", "regularization")
+    )
+    max_gradient_norm: float | None = setting(
+        None, above=0, doc="Longer gradients are shortened to this length.", also=("clip", "grad_clip", "clip_norm")
+    )
+    proximal: float | None = setting(
+        None, low=0, doc="FedProx's mu: adds mu (w - w_start) to the gradient.", also=("mu", "fedprox", "fedprox_mu")
+    )
+    augment: str = setting(
+        "none", options=("none", "crop-flip"), doc="Of images, drawn anew for every mini-batch.", also=("augmentation",)
+    )
 
     def __post_init__(self) -> None:
         if self.least_steps is not None and self.epochs is not None:
@@ -61,9 +92,33 @@ class Training:
 class Evaluation:
     """How often is the global model judged, and on what?"""
 
-    every: int = setting(1, low=1)  # rounds
+    every: int = setting(
+        1,
+        low=1,
+        doc="Rounds between two looks at the global model.",
+        also=("eval_every", "eval_interval", "test_every"),
+    )
     every_s: float | None = setting(
-        None, above=0, instead_of="every"
-    )  # on a grid of simulated seconds, the same for all
-    # "objective": F(w) over all devices' data (Eq. sys_FL_task); "batches": mean loss of the mini-batches just trained on.
-    train_loss: str = setting("objective", options=("objective", "batches"))
+        None,
+        above=0,
+        instead_of="every",
+        doc="Simulated time between two looks, on a grid that is the same for all, in place of `every`.",
+    )
+    devices_every: int = setting(
+        0, low=0, doc="Looks between two at each device's own kind of data; 0: at the last look only."
+    )
+    train_loss: str = setting(
+        "objective",
+        options=("objective", "batches"),
+        doc='"objective": F(w) over all devices\' data; "batches": of the mini-batches just trained on.',
+    )
+    stop_at: float | None = setting(
+        None,
+        above=0,
+        high=1,
+        doc="An algorithm and seed ends at this test accuracy; absent: at the horizon.",
+        also=("target_accuracy", "early_stopping"),
+    )
+    patience: int | None = setting(
+        None, low=1, doc="... or when so many looks in a row bring no better accuracy; absent: never."
+    )

@@ -22,9 +22,13 @@ class EquinoxModel(Adapted):
         return _split(self.module if self.rebuild is None else self.rebuild(key))[0]
 
     def apply(self, params: Params, x: jax.Array) -> jax.Array:
+        return jax.vmap(self.trained(params))(channels_first(x))
+
+    def trained(self, params: Params) -> Any:
+        """The user's own module with these parameters."""
         import equinox
 
-        return jax.vmap(equinox.combine(params, _split(self.module)[1]))(channels_first(x))
+        return equinox.combine(params, _split(self.module)[1])
 
 
 def _split(module: Any) -> tuple[Any, Any]:

@@ -57,11 +57,15 @@ class NnxModel(Adapted):
         return nnx.to_pure_dict(_split(self.module if self.rebuild is None else self.rebuild(key))[1])
 
     def apply(self, params: Params, x: jax.Array) -> jax.Array:
+        return self.trained(params)(x)
+
+    def trained(self, params: Params) -> Any:
+        """A copy of the user's own module with these parameters."""
         from flax import nnx
 
         structure, state, rest = _split(self.module)
         nnx.replace_by_pure_dict(state, params)
-        return nnx.merge(structure, state, rest)(x)
+        return nnx.merge(structure, state, rest)
 
 
 def _split(module: Any) -> tuple[Any, Any, Any]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import UserError
-from ..check import SAMPLES, Trial, needs_classes
+from ..check import SAMPLES, Trial, label_type, needs_classes
 from .base import Adapted, batch_norm, dropout
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class TorchModel(Adapted):
         shape = jax.ShapeDtypeStruct((sum(p.numel() for p in trainable),), jnp.float32)
         return jax.pure_callback(self._anew, shape, jax.random.bits(key)).astype(float)
 
-    def learner(self, training: Training, scaling: Scaling | None = None) -> TorchLearner:
+    def learner(self, training: Training, num_classes: int, scaling: Scaling | None = None) -> TorchLearner:
         """What trains and judges it, or a sentence that says which setting it cannot follow."""
         from ...training.torch_learner import TorchLearner, refuse_unknown
 
         refuse_unknown(training)
-        return TorchLearner(self, scaling)
+        return TorchLearner(self, num_classes, scaling)
 
     def try_out(self, input_shape: tuple[int, ...], num_classes: int) -> Trial:
         """The shapes that come of samples of zeros."""
@@ -50,7 +50,7 @@ class TorchModel(Adapted):
             outputs = work.outputs(np.zeros((SAMPLES, *input_shape), np.float32)).detach()
             if needs_classes(self) and tuple(outputs.shape) != (SAMPLES, num_classes):
                 return Trial(tuple(outputs.shape), None, None)
-            labels = work.labels(np.zeros(SAMPLES, np.int32))
+            labels = work.labels(np.zeros(SAMPLES, label_type(num_classes)))
             loss, score = self.loss_of(outputs, labels), self.score_of(outputs, labels)
         return Trial(tuple(outputs.shape), tuple(loss.shape), tuple(score.shape))
 
@@ -67,6 +67,22 @@ class TorchModel(Adapted):
         if self.score is not None:
             return self.score(outputs, labels)
         return (outputs.argmax(-1) == labels).float()
+
+    def trained(self, params: Any) -> Any:
+        """A copy of the user's own module with these parameters [d], ready to predict."""
+        module = copy.deepcopy(self.module)
+        Workspace(module).load(np.asarray(params))
+        return module.eval()
+
+    def outputs(self, params: Any, x: np.ndarray, scaling: Scaling | None) -> np.ndarray:
+        """Of samples [B, *input_shape] as the data set holds them, with the parameters [d]."""
+        import torch
+
+        work = Workspace(copy.deepcopy(self.module))
+        work.load(np.asarray(params))
+        work.module.eval()
+        with torch.no_grad():
+            return np.asarray(work.outputs(np.array(x), scaling).cpu())
 
     @contextlib.contextmanager
     def workspace(self) -> Iterator[Workspace]:
@@ -99,6 +115,13 @@ class Workspace:
         for p in self.parameters:
             p.data = self.weights[first : first + p.numel()].view_as(p)
             first += p.numel()
+
+    def load(self, weights: np.ndarray) -> None:
+        """Take over other weights [d]."""
+        import torch
+
+        with torch.no_grad():
+            self.weights.copy_(torch.from_numpy(np.array(weights, np.float32)))
 
     def outputs(self, x: np.ndarray, scaling: Scaling | None = None) -> Any:
         """Of samples [B, *input_shape] as the data set holds them; images arrive as [B, channels, height, width].

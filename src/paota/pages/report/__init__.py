@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
 from ...runs.files import to_toml, write_text
-from ..page import Page, Section, SettingsFile
+from ..page import Page, Section, SettingsFile, with_coincidences
 from ..page import render as render_page
 from ..words import sentences
 from .findings import headline, what_ran
@@ -75,14 +76,15 @@ def build(study: Study, title: str, points: int) -> Page:
             settings=[_settings(run) for run in study.runs],
         ),
     ]
+    legend = [entry.style for entry in study.drawn]
     return Page(
         kind="PAOTA report",
         title=title,
         heading=title,
         ran=what_ran(study),
         findings=headline(study),
-        sections=[section for section in sections if section],
-        legend=[entry.style for entry in study.drawn],
+        sections=[with_coincidences(section, legend) for section in sections if section],
+        legend=legend,
         left_out=len(study.entries) - len(study.drawn),
     )
 
@@ -99,13 +101,26 @@ def _how_to_read(study: Study) -> str:
 
 
 def _settings(run: Run) -> SettingsFile:
-    seeds = f" --seeds {len(run.seeds)}" if len(run.seeds) > 1 and "seeds" not in run.settings else ""
+    """What ran; the plug-ins stand in the command, where a reader who keeps them elsewhere can change the path."""
     return SettingsFile(
         name=run.name,
-        command=f"paota run experiment.toml{seeds}",
-        toml=to_toml(run.settings),
+        command=run_again(run),
+        toml=to_toml({key: value for key, value in run.settings.items() if key != "plugins"}),
         facts=_flat(run.info),
     )
+
+
+def run_again(run: Run) -> str:
+    """The command that gives the same results from the experiment file."""
+    words = ["paota", "run", "experiment.toml"]
+    first = run.settings.get("seed", 0)
+    if run.seeds and run.seeds != tuple(range(first, first + len(run.seeds))):
+        words += ["--seeds", ",".join(map(str, run.seeds)) + ("," if len(run.seeds) == 1 else "")]
+    elif len(run.seeds) > 1:
+        words += ["--seeds", str(len(run.seeds))]
+    for file in run.settings.get("plugins", ()):
+        words += ["--plugin", str(file)]
+    return shlex.join(words)
 
 
 def _flat(info: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..curves import against_round
 from ..figure import Figure, axes, level, line, line_chart, log_ticks, together
 from ..words import quantity
+from .learning import READERS, X_TITLES
 from .study import Study
 
 
@@ -22,9 +22,11 @@ class Quantity:
     beside_power_limit: bool = False
 
 
-def quantity_figure(study: Study, points: int, shown: Quantity, *, height_px: int = 300) -> Figure | None:
-    """The quantity of each entry against rounds, in at most so many points; None if no entry has it."""
-    read = [(entry, against_round(entry.metrics, shown.column, points)) for entry in study.drawn]
+def quantity_figure(
+    study: Study, points: int, shown: Quantity, *, axis: str = "rounds", height_px: int = 300
+) -> Figure | None:
+    """The quantity of each entry against rounds or seconds, in at most so many points; None if no entry has it."""
+    read = [(entry, READERS[axis](entry.metrics, shown.column, points)) for entry in study.drawn]
     # Round 0 is the initial model: nobody has sent anything yet.
     curves = [(entry, curve.at(curve.x > 0)) for entry, curve in read if curve is not None and (curve.x > 0).any()]
     if not curves:
@@ -33,7 +35,7 @@ def quantity_figure(study: Study, points: int, shown: Quantity, *, height_px: in
     log = shown.log and any((curve.middle > 0).any() for _, curve in curves)
     small = log or max(float(curve.middle.max()) for _, curve in curves) < 1
     layout = axes(
-        "round",
+        X_TITLES[axis],
         y_format=".0%" if shown.share else "",
         y_hover=".1%" if shown.share else ".3g" if small else ".3~f",
         log=log,
@@ -51,6 +53,6 @@ def quantity_figure(study: Study, points: int, shown: Quantity, *, height_px: in
         id=shown.column.replace("_", "-"),
         title=shown.title,
         caption=shown.caption,
-        alt=f"{shown.title} against rounds. In the last round: {last}.",
+        alt=f"{shown.title} against {axis}. At the end: {last}.",
         height_px=height_px,
     )

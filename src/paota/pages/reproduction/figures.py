@@ -173,7 +173,6 @@ def _ablations(cells: Cells) -> Section:
         intro="Median over the seeds with the middle half. The period is judged at equal simulated time, the rest after "
         "equal rounds. Optimised, staleness, similarity and uniform are ways to choose the power.",
         figures=[panel for panel in panels if panel],
-        columns=3,
     )
 
 

@@ -1,9 +1,9 @@
 // Convolutions of images, and their kernels' gradients, without a matrix of patches: operands go from the cache to the
-// registers as they lie.
+// registers as they lie. Kernels that winograd.h knows are left to it.
 //
 // A tile of sums lives in registers while all products that belong to it are added: 14 neighbouring outputs of a row
 // times 32 output channels, or for the gradient 14 input channels times 32 output channels. One operand is loaded as
-// vectors of output channels, the other one number at a time, at distances that the compiler knows.
+// vectors of output channels, the other one number at a time.
 // Every output is summed by one thread in one order, and partial sums of a gradient belong to fixed groups of images: the
 // bits depend neither on the number of threads nor, forwards, on the company of other images.
 //
@@ -11,52 +11,13 @@
 
 #include "convolution.h"
 
-#include <algorithm>
-#include <cstring>
 #include <memory>
-#include <new>
-#include <type_traits>
-#include <vector>
+
+#include "tiles.h"
+#include "winograd.h"
 
 namespace paota {
 namespace {
-
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;
-constexpr int kTall = 14;  // 14 x 2 sums, 2 vectors and a number: 31 of 32 registers
-#elif defined(__AVX2__)
-constexpr int kLanes = 8;
-constexpr int kTall = 6;
-#elif defined(__aarch64__)
-constexpr int kLanes = 4;
-constexpr int kTall = 14;
-#else
-constexpr int kLanes = 4;
-constexpr int kTall = 6;
-#endif
-constexpr int kWide = 2;                   // vectors
-constexpr int64_t kPanel = kWide * kLanes;  // output channels of a tile
-constexpr int64_t kGroups = 8;             // of images, for the gradient
-
-typedef float Vec __attribute__((vector_size(4 * kLanes)));
-typedef float Unaligned __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-
-inline Vec load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
-inline Vec splat(float x) { return x - Vec{}; }  // x + 0 would be a sum: of -0 it makes 0
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-inline int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
-
-class Buffer {  // floats on a cache line of their own
- public:
-  explicit Buffer(int64_t size) : data_(static_cast<float*>(operator new(size * sizeof(float), std::align_val_t{64}))) {}
-  ~Buffer() { operator delete(data_, std::align_val_t{64}); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  operator float*() const { return data_; }
-
- private:
-  float* data_;
-};
 
 // The outputs p = first + spread * m of an axis: they meet tap q = tap + spread * t at the padded input's place
 // m * stride + t * dilation + place.
@@ -81,54 +42,10 @@ std::vector<Phase> phases(const Axis& a) {
   return all;
 }
 
-// One image with its zeros around it, [padded height, padded width, channels].
-class PaddedImage {
- public:
-  explicit PaddedImage(const Convolution& c)
-      : c_(c), width_(padded_size(c.width)), height_(padded_size(c.height)), data_(height_ * width_ * c.channels) {
-    std::fill_n((float*)data_, height_ * width_ * c.channels, 0.0f);
-  }
-
-  const float* fill(const float* image) {
-    const int64_t top = padding(c_.height), left = padding(c_.width);
-    const int64_t begin = std::max<int64_t>(0, -left), end = std::min(c_.width.input, width_ - left);
-    for (int64_t i = std::max<int64_t>(0, -top); i < std::min(c_.height.input, height_ - top) && begin < end; ++i)
-      std::memcpy(data_ + ((i + top) * width_ + begin + left) * c_.channels,
-                  image + (i * c_.width.input + begin) * c_.channels, (end - begin) * c_.channels * sizeof(float));
-    return data_;
-  }
-
-  int64_t row() const { return width_ * c_.channels; }
-
- private:
-  const Convolution& c_;
-  int64_t width_, height_;
-  Buffer data_;
-};
-
-// Calls f(std::integral_constant<int, n>{}) with a number that is known only now, 1 <= n <= most.
-template <int most, typename F>
-inline void with_constant(int64_t n, const F& f) {
-  if constexpr (most > 1)
-    if (n < most) return with_constant<most - 1>(n, f);
-  f(std::integral_constant<int, most>{});
+Frame frame_of(const Convolution& c) {
+  return {padded_size(c.height), padded_size(c.width), c.channels, padding(c.height), padding(c.width), c.height.input,
+          c.width.input};
 }
-
-// Cuts `size` into the fewest parts of at most `most`, as even as can be, and calls f(begin, part) for each.
-template <typename F>
-inline void evenly(int64_t size, int64_t most, const F& f) {
-  const int64_t parts = ceil_div(size, most);
-  for (int64_t i = 0; i < parts; ++i) {
-    const int64_t begin = size * i / parts;
-    f(begin, size * (i + 1) / parts - begin);
-  }
-}
-
-// ----------------------------------------------------------------------------------------------------------- forwards
-
-struct Run {  // of numbers that lie side by side in the padded image, and meet rows of the kernel one after the other
-  int64_t offset, length;
-};
 
 // The kernel for the outputs of one phase of each axis: panels of output channels, in each the rows that its runs meet.
 struct PackedPhase {
@@ -146,7 +63,7 @@ PackedPhase pack(const Convolution& c, const Phase& height, const Phase& width, 
       packed.runs.push_back({t * c.height.dilation * padded_row + u * c.width.dilation * c.channels,
                              (joined ? width.taps : 1) * c.channels});
   const int64_t panels = ceil_div(c.outputs, kPanel);
-  packed.rows = std::make_unique<Buffer>(std::max<int64_t>(panels * packed.panel_size, 1));
+  packed.rows = std::make_unique<Buffer>(panels * packed.panel_size);
   float* to = *packed.rows;
   for (int64_t panel = 0; panel < panels; ++panel)
     for (int64_t t = 0; t < height.taps; ++t)
@@ -161,71 +78,15 @@ PackedPhase pack(const Convolution& c, const Phase& height, const Phase& width, 
   return packed;
 }
 
-// `positions` outputs of a row, `step` numbers apart in the padded image, times `vectors` of output channels.
-template <int positions, int vectors>
-inline void tile(const std::vector<Run>& runs, const float* x, int64_t step, const float* rows, float* y, int64_t y_step,
-                 int64_t channels) {
-  Vec sum[positions][vectors] = {};
-  for (const Run& run : runs) {
-    const float* from[(positions + 2) / 3];  // addresses are a pointer plus 0, 1 or 2 steps: all fit into registers
-    for (int i = 0; i < (positions + 2) / 3; ++i) from[i] = x + run.offset + 3 * i * step;
-    for (int64_t j = 0; j < run.length; ++j, rows += kPanel) {
-      Vec row[vectors];
-      for (int v = 0; v < vectors; ++v) row[v] = *reinterpret_cast<const Vec*>(rows + v * kLanes);
-      for (int p = 0; p < positions; ++p) {
-        const Vec number = splat(from[p / 3][p % 3 * step]);
-        for (int v = 0; v < vectors; ++v) sum[p][v] += number * row[v];
-      }
-      for (const float*& pointer : from) ++pointer;
-    }
-  }
-  for (int p = 0; p < positions; ++p)
-    if (channels == vectors * kLanes)
-      for (int v = 0; v < vectors; ++v) *reinterpret_cast<Unaligned*>(y + p * y_step + v * kLanes) = sum[p][v];
-    else
-      std::memcpy(y + p * y_step, sum[p], channels * sizeof(float));
-}
-
 void convolve_phase(const Convolution& c, const PackedPhase& packed, const float* padded, int64_t padded_row, float* y) {
   const int64_t step = c.width.stride * c.channels, y_step = c.width.spread * c.outputs;
   for (int64_t m = 0; m < packed.height.outputs; ++m) {
     const float* row = padded + (m * c.height.stride + packed.height.place) * padded_row + packed.width.place * c.channels;
     float* out = y + ((packed.height.first + m * c.height.spread) * c.width.output + packed.width.first) * c.outputs;
-    for (int64_t o = 0; o < c.outputs; o += kPanel) {
-      const int64_t channels = std::min(kPanel, c.outputs - o);
-      const float* rows = *packed.rows + o / kPanel * packed.panel_size;
-      evenly(packed.width.outputs, kTall, [&](int64_t begin, int64_t part) {
-        with_constant<kTall>(part, [&](auto positions) {
-          with_constant<kWide>(ceil_div(channels, kLanes), [&](auto vectors) {
-            tile<positions, vectors>(packed.runs, row + begin * step, step, rows, out + begin * y_step + o, y_step, channels);
-          });
-        });
-      });
-    }
+    for (int64_t o = 0; o < c.outputs; o += kPanel)
+      products(packed.runs, row, step, packed.width.outputs, *packed.rows + o / kPanel * packed.panel_size, out + o, y_step,
+               std::min(kPanel, c.outputs - o));
   }
-}
-
-// ----------------------------------------------------------------------------------------------------------- gradient
-
-// Adds to rows `kernel` [inputs, outputs] the products of `inputs` neighbouring numbers of x with `vectors` of dy.
-template <int inputs, int vectors>
-inline void gradient_tile(const Convolution& c, const float* x, int64_t padded_row, const float* dy, int64_t dy_step,
-                          float* kernel, int64_t kernel_step) {
-  Vec sum[inputs][vectors] = {};
-  const int64_t step = c.width.stride * c.channels;
-  for (int64_t p = 0; p < c.height.output; ++p) {
-    const float* from = x + p * c.height.stride * padded_row;
-    for (int64_t q = 0; q < c.width.output; ++q, from += step, dy += dy_step) {
-      Vec row[vectors];
-      for (int v = 0; v < vectors; ++v) row[v] = load(dy + v * kLanes);
-      for (int i = 0; i < inputs; ++i) {
-        const Vec number = splat(from[i]);
-        for (int v = 0; v < vectors; ++v) sum[i][v] += number * row[v];
-      }
-    }
-  }
-  for (int i = 0; i < inputs; ++i)
-    for (int v = 0; v < vectors; ++v) *reinterpret_cast<Vec*>(kernel + i * kernel_step + v * kLanes) += sum[i][v];
 }
 
 // One image's part of the gradient; rows of `dy` and `kernel` have `width` numbers, a multiple of kLanes.
@@ -233,29 +94,24 @@ void correlate_image(const Convolution& c, const float* padded, int64_t padded_r
                      float* kernel) {
   const bool joined = c.width.dilation == 1;
   const int64_t runs = joined ? 1 : c.width.taps, length = (joined ? c.width.taps : 1) * c.channels;
-  for (int64_t o = 0; o < width; o += kPanel)
-    for (int64_t t = 0; t < c.height.taps; ++t)
-      for (int64_t u = 0; u < runs; ++u)
-        evenly(length, kTall, [&](int64_t begin, int64_t part) {
-          const float* x = padded + t * c.height.dilation * padded_row + u * c.width.dilation * c.channels + begin;
-          float* to = kernel + ((t * runs + u) * length + begin) * width + o;
-          with_constant<kTall>(part, [&](auto inputs) {
-            with_constant<kWide>(std::min<int64_t>(kWide, (width - o) / kLanes), [&](auto vectors) {
-              gradient_tile<inputs, vectors>(c, x, padded_row, dy + o, width, to, width);
-            });
-          });
-        });
+  const Places places{c.height.output, c.height.stride * padded_row, c.width.output, c.width.stride * c.channels};
+  for (int64_t t = 0; t < c.height.taps; ++t)
+    for (int64_t u = 0; u < runs; ++u)
+      outer_products(places, padded + t * c.height.dilation * padded_row + u * c.width.dilation * c.channels, length, dy,
+                     width, kernel + (t * runs + u) * length * width);
 }
 
 }  // namespace
 
 void convolve(const Threads& pool, const Convolution& c, const float* x, const float* kernel, float* y) {
+  if (const int64_t taps = winograd_taps(c))
+    return taps == 3 ? convolve_by_winograd<3>(pool, c, x, kernel, y) : convolve_by_winograd<5>(pool, c, x, kernel, y);
   const int64_t padded_row = padded_size(c.width) * c.channels;
   std::vector<PackedPhase> packed;
   for (const Phase& height : phases(c.height))
     for (const Phase& width : phases(c.width)) packed.push_back(pack(c, height, width, padded_row, kernel));
   parallel_for(pool, c.images, [&] {
-    return [&, padded = std::make_unique<PaddedImage>(c)](int64_t image) {
+    return [&, padded = std::make_unique<FramedImage>(frame_of(c))](int64_t image) {
       const float* from = padded->fill(x + image * c.height.input * c.width.input * c.channels);
       float* to = y + image * c.height.output * c.width.output * c.outputs;
       for (const PackedPhase& phase : packed) convolve_phase(c, phase, from, padded_row, to);
@@ -264,11 +120,13 @@ void convolve(const Threads& pool, const Convolution& c, const float* x, const f
 }
 
 void correlate(const Threads& pool, const Convolution& c, const float* x, const float* dy, float* kernel) {
+  if (const int64_t taps = winograd_taps(c))
+    return taps == 3 ? correlate_by_winograd<3>(pool, c, x, dy, kernel) : correlate_by_winograd<5>(pool, c, x, dy, kernel);
   const int64_t outputs = c.height.output * c.width.output, rows = c.height.taps * c.width.taps * c.channels;
   const int64_t width = ceil_div(c.outputs, kLanes) * kLanes, groups = std::min(kGroups, c.images);
-  Buffer sums(std::max<int64_t>(groups * rows * width, 1));
+  Buffer sums(groups * rows * width);
   parallel_for(pool, groups, [&] {
-    return [&, padded = std::make_unique<PaddedImage>(c),
+    return [&, padded = std::make_unique<FramedImage>(frame_of(c)),
             whole_vectors = std::make_unique<Buffer>(width == c.outputs ? 1 : outputs * width)](int64_t group) {
       float* sum = sums + group * rows * width;
       std::fill_n(sum, rows * width, 0.0f);

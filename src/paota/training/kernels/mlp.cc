@@ -1,6 +1,6 @@
 // Trains and judges many small multi-layer perceptrons, each wholly inside one core's cache.
 //
-// Inputs are rows of bytes in blocks of 16 (4 x 4 pixels of an image), and blocks without a lit pixel are left out: of
+// Inputs are rows of bytes or floats in blocks of 16 (4 x 4 pixels of an image), and blocks of zeros are left out: of
 // MNIST's more than half. In the first layer a block is one vector, multiplied by one vector of weights for each output;
 // sums stay in registers, over the blocks of a sample forwards, over the samples that light a block backwards.
 // In the layers above weights are held transposed, [in][out padded to whole vectors]: one input scales one row.
@@ -40,16 +40,17 @@ constexpr bool kWideTiles = false;
 constexpr int kLanes = 4;
 constexpr bool kWideTiles = false;
 #endif
-constexpr int kBlock = 16;                 // bytes
+constexpr int kBlock = 16;                 // inputs
 constexpr int64_t kSamplesPerBlock = 256;  // of a judgement
 constexpr int64_t kSamplesPerPass = 32;
 constexpr int64_t kPrefetch = 8;           // samples ahead: they lie anywhere in memory
-constexpr float kScale = 1.0f / 255.0f;    // bytes stand for 0..1
+template <typename Value>
+constexpr float kScale = std::is_same_v<Value, uint8_t> ? 1.0f / 255.0f : 1.0f;  // bytes stand for 0..1
 
 typedef float Vec __attribute__((vector_size(4 * kLanes)));
 typedef int32_t IntVec __attribute__((vector_size(4 * kLanes)));
 
-inline Vec splat(float x) { return Vec{} + x; }
+inline Vec splat(float x) { return x - Vec{}; }  // x + 0 would be a sum: of -0 it makes 0
 inline IntVec lane_numbers() {
   IntVec numbers;
   for (int l = 0; l < kLanes; ++l) numbers[l] = l;
@@ -148,13 +149,20 @@ inline void fetch(const void* begin, const void* end) {
   }
 }
 
-inline void fetch(const Samples& data, int64_t i) {
+template <typename Value>
+inline void fetch(const Samples<Value>& data, int64_t i) {
   const int64_t first = data.start[i], last = data.start[i + 1];
   fetch(data.value + first * kBlock, data.value + last * kBlock);
   fetch(data.block + first, data.block + last);
 }
 
-inline Vec pixels(const Samples& data, int64_t at, int part) {  // of a block's kBlock / kLanes parts
+inline Vec pixels(const Samples<float>& data, int64_t at, int part) {  // of a block's kBlock / kLanes parts
+  Vec numbers;
+  std::memcpy(&numbers, data.value + at * kBlock + part * kLanes, sizeof numbers);
+  return numbers;
+}
+
+inline Vec pixels(const Samples<uint8_t>& data, int64_t at, int part) {
   const uint8_t* bytes = data.value + at * kBlock + part * kLanes;
 #if defined(__AVX512F__)  // compilers turn the plain form into dozens of instructions
   return (Vec)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)bytes)));
@@ -193,19 +201,19 @@ class Columns {
 // `weight` points at the tile's first output in block 0; blocks follow each other at a distance of `stride` floats, and
 // in a block come its parts, each with a vector for every output.
 
-template <int T, int from = 0>
+template <typename Value, int T, int from = 0>
 inline void finish(float* out, const float* bias, const Vec (&sum)[T]) {  // as many outputs at once as there are lanes
   constexpr int n = std::min(T - from, kLanes);
   Vec some[n];
   for (int o = 0; o < n; ++o) some[o] = sum[from + o];
-  const Vec totals = each<Sum>(some) * kScale;
+  const Vec totals = each<Sum>(some) * kScale<Value>;
   for (int o = 0; o < n; ++o) out[from + o] = bias[from + o] + totals[o];
-  if constexpr (from + n < T) finish<T, from + n>(out, bias, sum);
+  if constexpr (from + n < T) finish<Value, T, from + n>(out, bias, sum);
 }
 
-template <int T, bool kSort>
+template <int T, bool kSort, typename Value>
 inline void first_layer_tile(float* out, const float* bias, const float* weight, int64_t stride, int64_t outputs,
-                             const Samples& data, int64_t sample, Columns* columns, int64_t b) {
+                             const Samples<Value>& data, int64_t sample, Columns* columns, int64_t b) {
   Vec sum[T];
   for (int o = 0; o < T; ++o) sum[o] = Vec{};
   for (int64_t at = data.start[sample], end = data.start[sample + 1]; at < end; ++at) {
@@ -217,12 +225,12 @@ inline void first_layer_tile(float* out, const float* bias, const float* weight,
     }
     if constexpr (kSort) columns->add(block, at, b);
   }
-  finish<T>(out, bias, sum);
+  finish<Value, T>(out, bias, sum);
 }
 
-template <int T>
-inline void first_step_tile(float* weight, int64_t stride, int64_t outputs, const Samples& data, const Columns& columns,
-                            const float* delta, int64_t width) {
+template <int T, typename Value>
+inline void first_step_tile(float* weight, int64_t stride, int64_t outputs, const Samples<Value>& data,
+                            const Columns& columns, const float* delta, int64_t width) {
   for (int64_t block = 0; block < columns.blocks(); ++block) {
     if (columns.begin(block) == columns.end(block)) continue;
     for (int part = 0; part < kBlock / kLanes; ++part) {
@@ -355,7 +363,8 @@ class Worker {  // the memory of one thread
         zeros_(net.widest) {}
 
   // M steps of mini-batch SGD on `packed_`; returns the mean loss seen.
-  float train(const float* start, const Samples& data, const int32_t* sample, int64_t steps, int64_t batch,
+  template <typename Value>
+  float train(const float* start, const Samples<Value>& data, const int32_t* sample, int64_t steps, int64_t batch,
               float learning_rate) {
     std::copy_n(start, net_.packed_size, (float*)packed_);
     float mean_loss = 0;
@@ -400,8 +409,9 @@ class Worker {  // the memory of one thread
   const float* logits(int64_t b) const { return units_ + b * net_.units + net_.layers.back().unit; }
 
   // Of sample[0..batch), with those up to sample[following) fetched ahead; sorts their blocks into `columns` if given.
-  void first_layer(const float* packed, const Samples& data, const int32_t* sample, int64_t batch, int64_t following,
-                   Columns* columns) {
+  template <typename Value>
+  void first_layer(const float* packed, const Samples<Value>& data, const int32_t* sample, int64_t batch,
+                   int64_t following, Columns* columns) {
     const Layer& first = net_.layers[0];
     if (columns) columns->clear();
     for_each_tile(first.out, [&](int64_t o, auto size) {
@@ -507,11 +517,12 @@ class Worker {  // the memory of one thread
     }
   }
 
-  void first_step(const Samples& data, int64_t batch) {
+  template <typename Value>
+  void first_step(const Samples<Value>& data, int64_t batch) {
     const Layer& first = net_.layers[0];
     for (int64_t b = 0; b < batch; ++b)
       for (int64_t i = 0; i < first.width; i += kLanes)
-        *(Vec*)(scaled_ + b * first.width + i) = *(const Vec*)(steps_ + b * net_.units + i) * kScale;
+        *(Vec*)(scaled_ + b * first.width + i) = *(const Vec*)(steps_ + b * net_.units + i) * kScale<Value>;
     for_each_tile(first.out, [&](int64_t o, auto size) {
       first_step_tile<size()>(packed_ + first.weight + o * kLanes, first.out * kBlock, first.out, data, columns_,
                               scaled_ + o, first.width);
@@ -520,7 +531,7 @@ class Worker {  // the memory of one thread
 
   const Network& net_;
   Scratch<float> packed_, units_, steps_;
-  Scratch<float> scaled_;  // the first layer's steps for inputs 0..255
+  Scratch<float> scaled_;  // the first layer's steps, for inputs as they are stored
   Columns columns_;
   Scratch<float> transposed_, zeros_;  // transposed: rows of padding stay zero or meet zeros only
 };
@@ -531,7 +542,9 @@ class Worker {  // the memory of one thread
 
 int64_t parameters(const Shape& shape) { return Network(shape).flat_size; }
 
-void train(const Threads& pool, const Shape& shape, const Samples& data, const Orders& orders, const Trained& trained) {
+template <typename Value>
+void train(const Threads& pool, const Shape& shape, const Samples<Value>& data, const Orders& orders,
+           const Trained& trained) {
   const Network net(shape);
   const int64_t d = net.flat_size, batch = orders.batch;
 
@@ -563,13 +576,16 @@ void train(const Threads& pool, const Shape& shape, const Samples& data, const O
   });
 }
 
-void judge(const Threads& pool, const Shape& shape, const Samples& data, const float* model, const float* weight,
-           int64_t begin, int64_t stop, float* accuracy_and_loss) {
+template <typename Value>
+void judge(const Threads& pool, const Shape& shape, const Samples<Value>& data, const float* model, const float* weight,
+           int64_t begin, int64_t stop, float* accuracy_and_loss, float* right_by_label) {
   const Network net(shape);
   const int64_t blocks = std::max<int64_t>(0, (stop - begin + kSamplesPerBlock - 1) / kSamplesPerBlock);
   Scratch<float> packed(net.packed_size);
   net.pack(model, packed);
   std::vector<double> right(blocks), loss(blocks);
+  const int64_t classes = shape.widths.back();
+  std::vector<int32_t> by_label(blocks * classes);
   parallel_for(pool, blocks, [&] {
     return [&, worker = std::make_shared<Worker>(net, kSamplesPerPass)](int64_t block) {
       const int64_t end = std::min(stop, begin + (block + 1) * kSamplesPerBlock);
@@ -587,6 +603,7 @@ void judge(const Threads& pool, const Shape& shape, const Samples& data, const f
             const double share = weight[first + b + s];
             loss[block] += share * losses[s];
             right[block] += share * hits[s];
+            by_label[block * classes + label[s]] += hits[s] > 0;
           }
         }
       }
@@ -594,6 +611,18 @@ void judge(const Threads& pool, const Shape& shape, const Samples& data, const f
   });
   accuracy_and_loss[0] = (float)std::accumulate(right.begin(), right.end(), 0.0);
   accuracy_and_loss[1] = (float)std::accumulate(loss.begin(), loss.end(), 0.0);
+  for (int64_t c = 0; c < classes; ++c) {
+    int64_t sum = 0;
+    for (int64_t block = 0; block < blocks; ++block) sum += by_label[block * classes + c];
+    right_by_label[c] = (float)sum;
+  }
 }
+
+template void train(const Threads&, const Shape&, const Samples<uint8_t>&, const Orders&, const Trained&);
+template void train(const Threads&, const Shape&, const Samples<float>&, const Orders&, const Trained&);
+template void judge(const Threads&, const Shape&, const Samples<uint8_t>&, const float*, const float*, int64_t, int64_t,
+                    float*, float*);
+template void judge(const Threads&, const Shape&, const Samples<float>&, const float*, const float*, int64_t, int64_t,
+                    float*, float*);
 
 }  // namespace paota

@@ -15,10 +15,11 @@ struct Shape {                  // of the network: ReLU between layers of `width
   int64_t quads;
 };
 
-struct Samples {                // row i: the blocks start[i]..start[i+1] of 16 bytes each; the others are black
+template <typename Value>       // uint8_t, which stands for 0..1, or float
+struct Samples {                // row i: the blocks start[i]..start[i+1] of 16 values each; the others are zeros
   const int32_t* start;
   const uint16_t* block;        // which one of the row's blocks
-  const uint8_t* value;
+  const Value* value;
   const int32_t* label;
 };
 
@@ -40,10 +41,13 @@ struct Trained {
 int64_t parameters(const Shape& shape);  // d
 
 // Every ready device: from its version of the global model through all its mini-batches.
-void train(const Threads&, const Shape&, const Samples&, const Orders&, const Trained&);
+template <typename Value>
+void train(const Threads&, const Shape&, const Samples<Value>&, const Orders&, const Trained&);
 
-// Weighted accuracy and cross-entropy of one model over the samples begin..stop-1.
-void judge(const Threads&, const Shape&, const Samples&, const float* model, const float* weight, int64_t begin,
-           int64_t stop, float* accuracy_and_loss);
+// Weighted accuracy and cross-entropy of one model over the samples begin..stop-1, and how many samples of each label
+// it gets right.
+template <typename Value>
+void judge(const Threads&, const Shape&, const Samples<Value>&, const float* model, const float* weight, int64_t begin,
+           int64_t stop, float* accuracy_and_loss, float* right_by_label);
 
 }  // namespace paota

@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons on bytes, trained by the fused CPU kernel in `mlp.cc`.
+"""Multi-layer perceptrons on bytes or floats, trained by the fused CPU kernel in `mlp.cc`.
 
 Same mini-batches and same mathematics as the generic path; sums are taken in another order, so the two agree to
 rounding. Where the kernel cannot be used, `unsuitable` says why.
@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 from ...models.base import Model
 from ...models.mlp import Mlp
 from ...models.softmax import Softmax
-from ..learner import Orders, Trained
+from ..learner import Judged, Orders, Trained
 from ..settings import Training
 from . import build
 
-BLOCK = 16  # bytes; a vector of floats
+BLOCK = 16  # inputs; a vector of floats
 MAX_PARAMETERS = 2**20  # beyond, a network no longer lives in a core's cache, and large matrix products win
 
 
 class BlockRows(NamedTuple):
-    """Rows of bytes cut into blocks of 16, of which only those with a byte above 0 are kept.
+    """Rows of bytes or floats cut into blocks of 16, of which only those that are not all zeros are kept.
 
     Row i is blocks `start[i]:start[i + 1]`. Four runs of 4 neighbours make a block; `quad` says where in a row each
     begins, or -1 for padding.
@@ -39,7 +39,7 @@ class BlockRows(NamedTuple):
     quad: Any  # int32 [4 * blocks of a row]
     start: Any  # int32 [N + 1]
     block: Any  # uint16: which of the row's
-    value: Any  # uint8 [16 * all kept]
+    value: Any  # uint8 or float32 [16 * all kept]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class FusedMlp:
     def name(self) -> str:
         return "fused kernel"
 
-    def encode(self, x: NDArray[np.uint8]) -> BlockRows:
+    def encode(self, x: NDArray[Any]) -> BlockRows:
         return block_rows(x)
 
     def train(
@@ -70,21 +70,20 @@ class FusedMlp:
         call = jax.ffi.ffi_call("paota_mlp_train", results)
         return Trained(*call(ring, slot, ready, sample, rate, *x, y, widths=np.array(self.widths, np.int32)))
 
-    def judge(
-        self, model: jax.Array, x: BlockRows, y: jax.Array, weight: jax.Array, first: Any, count: int
-    ) -> tuple[jax.Array, jax.Array]:
+    def judge(self, model: jax.Array, x: BlockRows, y: jax.Array, weight: jax.Array, first: Any, count: int) -> Judged:
         register()
-        call = jax.ffi.ffi_call("paota_mlp_judge", jax.ShapeDtypeStruct((2,), jnp.float32))
+        results = [jax.ShapeDtypeStruct((length,), jnp.float32) for length in (2, self.widths[-1])]
+        call = jax.ffi.ffi_call("paota_mlp_judge", results)
         samples = jnp.stack([jnp.asarray(first, jnp.int32), jnp.asarray(first + count, jnp.int32)])
-        right, loss = call(model, samples, *x, y, weight, widths=np.array(self.widths, np.int32))
-        return right, loss
+        (right, loss), by_label = call(model, samples, *x, y, weight, widths=np.array(self.widths, np.int32))
+        return Judged(right, loss, by_label)
 
 
 def unsuitable(model: Any, x: NDArray[Any], num_classes: int) -> str | None:
     """Why the kernel cannot train `model` on rows like `x`; None if it can."""
     if type(model) not in (Mlp, Softmax):
         return f"no kernel for {type(model).__name__}"
-    if x.dtype != np.uint8:
+    if x.dtype not in (np.uint8, np.float32):
         return f"no kernel for {x.dtype} data"
     if jax.default_backend() != "cpu":
         return f"no kernel for {jax.default_backend()}"
@@ -107,7 +106,8 @@ def widths_of(model: Model, input_shape: tuple[int, ...], num_classes: int) -> t
     return (math.prod(input_shape), *hidden, num_classes)
 
 
-def block_rows(x: NDArray[np.uint8]) -> BlockRows:
+def block_rows(x: NDArray[Any]) -> BlockRows:
+    """Samples `x` [N, ...] of bytes or floats as the kernel wants them."""
     rows = x.reshape(len(x), -1)
     quad = quads(x.shape[1:])
     column = (quad[:, None] + np.arange(4)).ravel()
@@ -115,7 +115,9 @@ def block_rows(x: NDArray[np.uint8]) -> BlockRows:
     blocks = len(quad) // 4
     start, block, value = [np.zeros(1, np.int64)], [], []
     for part in np.array_split(rows, max(1, rows.size // 2**26)):  # large data are not held twice
-        ordered = np.where(inside, part[:, np.where(inside, column, 0)], np.uint8(0)).reshape(len(part), blocks, BLOCK)
+        ordered = np.where(inside, part[:, np.where(inside, column, 0)], x.dtype.type(0)).reshape(
+            len(part), blocks, BLOCK
+        )
         lit = ordered.any(axis=2)
         start.append(start[-1][-1] + np.cumsum(lit.sum(axis=1)))
         block.append(np.broadcast_to(np.arange(blocks, dtype=np.uint16), lit.shape)[lit])
