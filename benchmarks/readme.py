@@ -57,7 +57,7 @@ def picture(result: Any, target: float, path: Path) -> None:
 def table(result: Any, target: float) -> str:
     """Markdown: when each algorithm reaches the target, and how far all are after equal rounds and equal time."""
     summary = result.summary
-    columns = (f"{target:.0%} after (s)".replace("%", " %"), "rounds", f"after {result.experiment.rounds} rounds",
+    columns = (f"{target:.0%} after (s)".replace("%", " %"), "rounds", f"after {summary['equal_rounds']} rounds",
                f"after {summary['equal_time_s']:.0f} s")  # fmt: skip
     lines = [f"| | {' | '.join(columns)} |", "|---|--:|--:|--:|--:|"]
     for label, row in summary["algorithms"].items():
