@@ -10,6 +10,12 @@ import os
 import shutil
 import tempfile
 
+from hypothesis import HealthCheck, settings
+
+# A busy machine fails no test: neither by a slow example nor by slow draws.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
 if "PAOTA_TEST_CACHE" not in os.environ:  # worker processes inherit their parent's
     folder = tempfile.mkdtemp(prefix="paota-test-cache-")
     os.environ["PAOTA_TEST_CACHE"] = os.environ["PAOTA_CACHE_DIR"] = folder

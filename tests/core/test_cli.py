@@ -27,7 +27,7 @@ def test_run_leaves_a_whole_folder(tmp_path, capsys):
     assert str(out / "report.html") in shown.replace("\n", "")
     names = {p.name for p in out.iterdir()}
     assert names == {
-        "experiment.toml", "run.json", "metrics.csv", "summary.json", "devices.npz", "models.npz", "report.html"
+        "experiment.toml", "run.json", "metrics.csv", "summary.json", "devices.npz", "own.npz", "models.npz", "report.html"
     }  # fmt: skip
     header = (out / "metrics.csv").read_text().splitlines()[0].split(",")
     named = ["label", "algorithm", "seed", "round", "time_s", "ready", "test_accuracy", "test_loss", "train_loss"]
@@ -40,6 +40,18 @@ def test_run_leaves_a_whole_folder(tmp_path, capsys):
     result = paota.load(out)
     assert len(result.trajectories) == 6
     assert main(["report", str(out)]) == 0
+
+
+def test_a_diverged_run_says_so_with_its_round_and_its_exit_code(tmp_path, capsys):
+    wild = ["--set", "training.learning_rate=1e30"]
+    assert main(["run", *TINY, *wild, "--out", str(tmp_path / "wild")]) == 3
+    told = capsys.readouterr()
+    found = re.findall(r"paota: (\S+) diverged, its model is no longer finite: seed 0 in round (\d+)", told.err)
+    lost = [t for t in paota.load(tmp_path / "wild").trajectories if t.diverged_round is not None]
+    assert [(name, int(round_)) for name, round_ in found] == [(t.label, t.diverged_round) for t in lost]
+    assert found
+    assert main(["run", "--resume", str(tmp_path / "wild"), "--json"]) == 3  # whoever resumes until done is told, too
+    assert json.loads(capsys.readouterr().out)["algorithms"]["paota"]["diverged"]
 
 
 def test_json_is_for_machines(tmp_path, capsys):

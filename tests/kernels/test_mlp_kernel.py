@@ -62,7 +62,8 @@ class Case:
     def judge(self, learner, first=0, count=50):
         x = jax.tree.map(jnp.asarray, learner.encode(self.x))
         judged = jax.jit(learner.judge, static_argnames="count")
-        return np.array(judged(self.ring[1], x, jnp.asarray(self.y), jnp.asarray(self.weight), first, count=count))
+        sums = judged(self.ring[1], x, jnp.asarray(self.y), jnp.asarray(self.weight), first, count=count)
+        return np.concatenate([np.ravel(part) for part in sums])  # score, loss, right answers by label
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
@@ -177,10 +178,11 @@ def test_equal_logits_count_as_argmax_counts_them():
     learner = mlp.FusedMlp((1, 3))
     x = jax.tree.map(jnp.asarray, learner.encode(np.zeros((3, 1), np.uint8)))
     flat = jnp.zeros(6)  # all logits equal: argmax is class 0
-    accuracy, loss = jax.jit(learner.judge, static_argnames="count")(
+    accuracy, loss, by_label = jax.jit(learner.judge, static_argnames="count")(
         flat, x, jnp.array([0, 1, 2], jnp.int32), jnp.full(3, 1 / 3), 0, count=3
     )
     np.testing.assert_allclose([accuracy, loss], [1 / 3, np.log(3)], rtol=1e-6)
+    assert by_label.tolist() == [1, 0, 0]
 
 
 def test_large_logits_stay_finite():

@@ -30,8 +30,13 @@ def make_result(
     records: bool = True,
     evaluate_every: int = 1,
     spending: bool = False,
+    own: dict[str, float] | None = None,
 ) -> Result:
-    """A label's algorithm is the one it names (else paota): local-sgd has no air, only paota is periodic."""
+    """A label's algorithm is the one it names (else paota): local-sgd has no air, only paota is periodic.
+
+    `own`: accuracy of the worst served device by label (else 0.4), the others one point higher each; and the better
+    served, the better its channel.
+    """
     kinds = {label: next((kind for kind in CEILING if kind in label), "paota") for label in labels}
     table = {
         "name": name,
@@ -51,8 +56,18 @@ def make_result(
             metrics, rows = _tables(rng, kind, events, speed, broken_from, evaluate_every)
             if spending:
                 metrics["energy_j"] = np.where(metrics["round"] > 0, 2.0 * metrics["ready"], np.nan)
+            served: dict[str, np.ndarray] = {}
+            if own is not None:
+                every = np.arange(devices)
+                accuracy = own.get(label, 0.4) + 0.01 * every
+                served = {
+                    "round": np.full(devices, rounds), "device": every, "samples": every + 1, "accuracy": accuracy
+                }  # fmt: skip
+                gain = 1e-9 * (1.0 + rows["device"]) if kind != "local-sgd" else np.full(len(rows["device"]), np.nan)
+                rows["channel_gain"] = gain
             trajectories.append(
                 Trajectory(
+                    own=served,
                     label=label,
                     algorithm=kind,
                     seed=seed,

@@ -63,9 +63,21 @@ def test_draws_what_is_near_first_and_the_rest_when_scrolled_to(browser: Browser
     assert_quiet(browser)
 
 
-def test_every_figure_shows_something(browser: Browser, usual: Path) -> None:
-    browser.open(usual, "#draw=all")
+AT_LOAD = f"addEventListener('load', () => {{ window.drawnAtLoad = {DRAWN}; }})"
+
+
+def test_a_plain_picture_of_a_large_window_has_every_figure(browser: Browser, usual: Path) -> None:
+    """As `chromium --screenshot --window-size=1600,9000` takes it: when the page is loaded, and not later."""
+    script = browser.send("Page.addScriptToEvaluateOnNewDocument", source=AT_LOAD)["identifier"]
+    browser.open(usual, width=1600, height=9000)
+    browser.send("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    assert browser.run(f"window.drawnAtLoad === {FIGURES}")
     browser.wait_for(f"{DRAWN} === {FIGURES}")
+    assert browser.run("document.querySelector('main').clientWidth") == 1600
+    columns = "getComputedStyle(document.querySelector('#power .grid')).gridTemplateColumns.split(' ').length"
+    assert browser.run(columns) == 3
+    box = "document.querySelector('.table-box')"
+    assert browser.run(f"{box}.scrollWidth <= {box}.clientWidth")
     empty = browser.run(
         "[...document.querySelectorAll('.plot')]"
         ".filter((place) => !place.querySelector('.trace, .point, .boxlayer path'))"
@@ -73,6 +85,26 @@ def test_every_figure_shows_something(browser: Browser, usual: Path) -> None:
     )
     assert empty == []
     assert browser.run("document.querySelectorAll('.plot.empty').length") == 0
+    assert_quiet(browser)
+
+
+def test_paper_is_light_and_cuts_nothing(browser: Browser, usual: Path) -> None:
+    browser.open(usual, dark=True)
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    browser.run("window.dispatchEvent(new Event('beforeprint'))")
+    browser.wait_for(f"{DRAWN} === {FIGURES}")
+    widths = (
+        "[...document.querySelectorAll('.plot .main-svg:first-child')].map((svg) => svg.getBoundingClientRect().width)"
+    )
+    assert max(browser.run(widths)) <= 688  # of A4
+    assert browser.run("Math.max(...[...document.querySelectorAll('main *')].map((part) => part.scrollWidth))") <= 690
+    assert browser.run("document.querySelector('.plot .main-svg').style.background") == "rgb(255, 255, 255)"
+    assert browser.run("getComputedStyle(document.querySelector('h1')).color") == "rgb(26, 31, 39)"
+    legend = "document.querySelector('[data-figure=test-accuracy] .legend')"
+    assert browser.run(f"{legend}.textContent") == "paotalocal-sgdcotaf"
+    browser.send("Emulation.setEmulatedMedia", media="")
+    browser.run("window.dispatchEvent(new Event('afterprint'))")
+    browser.wait_for(f"{READY} && !{legend} && document.querySelector('.plot .main-svg').clientWidth > 688")
     assert_quiet(browser)
 
 
@@ -237,11 +269,13 @@ def test_data_as_table_and_as_file(browser: Browser, usual: Path, tmp_path: Path
     assert browser.run(rows) == 3 * 41
     browser.send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     browser.run("document.querySelector('[data-table=test-accuracy] button').click()")
-    saved = tmp_path / "test-accuracy.csv"
+    saved, drawing = tmp_path / "test-accuracy.csv", tmp_path / "test-accuracy.svg"
+    browser.run("document.querySelectorAll('[data-table=test-accuracy] button')[2].click()")
     deadline = time.monotonic() + 30
-    while not saved.exists() and time.monotonic() < deadline:
+    while not (saved.exists() and drawing.exists()) and time.monotonic() < deadline:
         time.sleep(0.05)
         browser.run("1")
+    assert drawing.read_text(encoding="utf-8").startswith("<svg")
     with saved.open(newline="", encoding="utf-8") as file:
         table = list(csv.reader(file))
     assert table[0] == ["series", "round", "test accuracy", "low", "high"]

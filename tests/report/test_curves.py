@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paota.pages.curves import (
@@ -34,7 +34,6 @@ def test_median_and_quartiles_over_three_seeds() -> None:
     np.testing.assert_allclose(curve.high, [3, 7])
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=4, max_size=4), min_size=1, max_size=20))
 def test_quantiles_agree_with_numpy(table: list[list[float | None]]) -> None:
     matrix = np.array([[0.0, *row] for row in table], dtype=float)  # None becomes NaN
@@ -135,7 +134,6 @@ def test_thinning_keeps_the_ends_a_spike_and_an_alternation() -> None:
     assert 0.2 < (alternating.middle == 30.0).mean() < 0.8
 
 
-@settings(deadline=None)
 @given(st.integers(3, 60), st.integers(3, 400))
 def test_thinning_gives_the_number_asked_for_in_order(points: int, length: int) -> None:
     x = np.arange(float(length))

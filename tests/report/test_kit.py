@@ -9,11 +9,11 @@ import math
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from paota.pages.figure import Figure, Style, View, axes, numbers
+from paota.pages.figure import Figure, Style, View, axes, coinciding, numbers
 from paota.pages.page import (
     Note,
     Page,
@@ -43,7 +43,6 @@ class Reader(HTMLParser):
         self.words += data
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"))))
 def test_any_text_comes_back_as_text_between_tags_and_in_attributes(given_text: str) -> None:
     reader = Reader()
@@ -66,7 +65,6 @@ def test_an_unknown_name_in_a_template_is_an_error() -> None:
         environment().from_string("{{ unknown }}").render()
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
@@ -87,6 +85,16 @@ def test_embedded_json_refuses_nan() -> None:
 def test_numbers_are_short_and_null_where_there_is_none() -> None:
     assert numbers([0.123456789, math.nan, math.inf, -math.inf, 3.0]) == [0.12346, None, None, None, 3]
     assert numbers([1e-10, 0.0, -1.0], positive=True) == [1e-10, None, None]
+
+
+def test_series_that_lie_on_each_other_are_found() -> None:
+    def curve(series: int, y: list[float | None], x: tuple[int, ...] = (0, 1, 2)) -> dict[str, object]:
+        return {"type": "scatter", "mode": "lines", "series": series, "x": [*x], "y": y}
+
+    same = [curve(0, [0, 5, 10]), curve(1, [0, 5.04, 10]), curve(2, [0, 5.2, 10]), curve(3, [0, None, 10])]
+    assert coinciding(same) == [[0, 1]]  # within half a percent of 10
+    assert coinciding([same[0], curve(4, [0, 5, 10], (0, 1, 3))]) == []
+    assert coinciding([{"type": "bar", "series": 0, "x": [1], "y": [1]}] * 2) == []
 
 
 def test_script_hash_is_the_base64_of_the_sha256() -> None:
@@ -163,3 +171,8 @@ def test_a_page_without_series_and_axis_has_no_controls() -> None:
     )
     assert 'class="controls"' not in render(bare)
     assert 'class="controls"' in render(everything("x"))
+
+
+def test_a_busy_machine_fails_no_test() -> None:
+    assert settings.default.deadline is None
+    assert HealthCheck.too_slow in settings.default.suppress_health_check

@@ -16,7 +16,7 @@ from paota.pages import render, write
 from paota.pages.page import script_hash
 from paota.runs.results import Result, Trajectory
 
-from .factory import make_result
+from .factory import by_hand, make_result
 
 HOSTILE = [
     "</script><script>document.title='owned'</script>",
@@ -65,6 +65,15 @@ def test_has_every_section_and_figure(usual: str) -> None:
     assert set(data_of(usual)["figures"]) == figures
     assert set(re.findall(r'data-figure="([\w-]+)"', usual)) == figures
     assert all(re.findall(r'role="img" aria-label="([^"]+)"', usual))
+
+
+def test_figures_say_what_they_show(usual: str) -> None:
+    figures = data_of(usual)["figures"]
+    assert figures["spent-energy"]["views"]["all"]["layout"]["xaxis"]["type"] == "log"
+    notes = figures["test-accuracy"]["views"]["seconds"]["layout"]["annotations"]
+    assert [note["text"] for note in notes] == [f"target {percent}\u202f%" for percent in (50, 60, 70, 80)]
+    twins = by_hand({"a": [[(0.0, 0.1), (8.0, 0.8)]], "b": [[(0.0, 0.1), (8.0, 0.8)]], "c": [[(0.0, 0.1), (8.0, 0.5)]]})
+    assert "Dotted lines mark the targets. a and b coincide." in render([twins])
 
 
 def test_refers_to_nothing_outside_itself(usual: str) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
 import pytest
 
 from paota.pages.figure import log_ticks, power_of_ten
+from paota.pages.report import build
 from paota.pages.report.findings import headline, what_ran
 from paota.pages.report.results import results_table
+from paota.pages.report.served import rank_correlation
 from paota.pages.report.study import distinct_names, gather
 from paota.pages.report.timing import staleness_bins
 from paota.pages.words import isolated, listing, percent, quantity, target_percent
@@ -51,7 +54,67 @@ def test_who_is_first_and_by_how_much() -> None:
 def test_equal_times_are_called_equal_and_the_missing_are_named() -> None:
     never = [(0.0, 0.1), (90.0, 0.2)]
     first, _ = said(by_hand({"a": [FAST], "b": [FAST], "c": [never]}))
-    assert first == "a reaches 80 % first, after 80 simulated seconds: as soon as b; c did not get there."
+    assert first == "a and b reach 80 % at the same time, after 80 simulated seconds; c did not get there."
+
+
+def test_what_is_shown_as_equal_is_called_a_tie() -> None:
+    nearly = [*FAST[:2], (90.0, 0.80004)]  # 80.0 %, as the page writes it
+    times = by_hand({"a": [FAST], "b": [FAST], "c": [SLOW]})
+    assert said(times)[1] == (
+        "The best final accuracy is 90.0 %, by c; at the same simulated time (80 s) a and b lead with 80.0 %."
+    )
+    assert said(by_hand({"a": [FAST], "b": [nearly]}))[1] == (
+        "The best final accuracy is 80.0 %, by a and b; at the same simulated time (80 s) a leads with 80.0 %."
+    )
+
+
+def test_nothing_good_is_said_of_a_run_that_diverged() -> None:
+    result = by_hand({"calm": [SLOW], "wild": [[*FAST, (90.0, 0.99)]]})
+    wild = result.trajectories[1]
+    lost = replace(wild, diverged_round=3)
+    broken = replace(result, trajectories=[result.trajectories[0], lost])
+    sentences = said(broken)
+    assert sentences[0] == "calm reaches 80 % first, after 100 simulated seconds."
+    assert "wild" not in sentences[1]
+    assert sentences[-1] == "wild diverged (seed 0 in round 3)."
+    bold = [row.head.text for row in results_table(gather([broken])).rows if any(cell.bold for cell in row.cells)]
+    assert bold == ["calm"]
+    assert said(replace(result, trajectories=[lost])) == ["wild diverged (seed 0 in round 3)."]
+
+
+def test_the_score_is_called_what_the_model_calls_it() -> None:
+    result = replace(by_hand({"fast": [FAST], "slow": [SLOW]}), info={"score": "R²"})
+    assert said(result)[0].startswith("fast reaches 0.8 first")
+    assert said(result)[1].startswith("The best final R² is 0.9, by slow")
+    table = results_table(gather([result]))
+    assert table.groups[0] == ("Test R²", 2)
+    assert [plain(cell.text) for cell in table.rows[0].cells[:2]] == ["0.8", "0.8"]
+    page = build(gather([result]), "run", 50)
+    (learning,) = [section for section in page.sections if section.id == "learning"]
+    assert learning.figures[0].title == "Test R²"
+    assert "accuracy" not in " ".join(figure.title + figure.caption + figure.alt for figure in page.figures())
+
+
+def test_the_devices_own_data_have_a_sentence_columns_and_figures() -> None:
+    result = make_result(rounds=4, seeds=2, devices=20, own={"paota": 0.5, "cotaf": 0.5})
+    study = gather([result])
+    # 20 devices from 0.5 to 0.69: the worst two have 0.505; local-sgd, from 0.4, is 10 points below.
+    assert said(result)[2] == (
+        "On its own kind of data the worst tenth of the devices sees 50.5 % with paota and cotaf, and 40.5 % with "
+        "local-sgd."
+    )
+    assert ("On devices' own data", 2) in results_table(study).groups
+    assert cells(result)[1][3:5] == ["50.5 % ± 0.0", "5.8 points"]
+    figures = {figure.id: figure for figure in build(study, "run", 50).figures()}
+    assert {"own-ranked", "own-participation", "own-staleness", "own-channel"} <= set(figures)
+    assert figures["own-ranked"].views["all"].traces[0]["y"][::19] == [0.69, 0.5]
+    assert "Rank correlation: paota +1.00" in figures["own-channel"].caption
+
+
+def test_rank_correlation_knows_ties() -> None:
+    x, y = np.array([1.0, 2.0, 2.0, 9.0]), np.array([1.0, 3.0, 2.0, 4.0])
+    # Ranks 1, 2.5, 2.5, 4 and 1, 3, 2, 4: covariance 4.5, squared deviations 4.5 and 5.
+    assert rank_correlation(x, y) == pytest.approx(4.5 / np.sqrt(4.5 * 5))
 
 
 def test_the_highest_target_that_was_reached_counts_and_none_is_said() -> None:

@@ -72,6 +72,15 @@ def test_every_label_of_the_paper_is_mapped(label):
     assert f"`{label}`" in PAGE
 
 
+def test_every_equation_has_the_number_of_the_print_beside_its_label():
+    numbers = {label: int(n) for n, label in re.findall(r"\((\d+)\) `([^`]+)`", PAGE)}
+    equations = [label for label in LABELS if label not in ("sys_mac", "sys_aggregation", "convergence", "acc", "tab2")]
+    assert set(equations) - {"prooftheorem1-1"} <= set(numbers)  # the steps of that proof are numbered together
+    in_order = [numbers[label] for label in equations if label in numbers]
+    assert in_order == sorted(in_order)
+    assert (numbers["sys_FL_task"], numbers["asy:power_control"], numbers["opt5:problem"]) == (1, 25, 39)
+
+
 def test_every_line_of_algorithm_1_is_mapped():
     table = PAGE[PAGE.index("### Algorithm 1") : PAGE.index("### Convergence")]
     lines = {int(n) for cell in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE) for n in cell.split(",")}
@@ -87,4 +96,6 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "site" / "paper" / "index.html").read_text(encoding="utf-8")
     assert page.count("<math") > 50  # formulas are MathML, drawn by the browser itself
+    assert not re.search(r"<m\w+[^>]*>[^<]*\\\\[a-zA-Z]+", page)  # and none holds a command that was not understood
+    assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8").count("img/accuracy.png") == 1
     assert "\\(" not in re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from paota.experiment import Experiment
+from paota.pages.naming import setting_name, setting_unit
 from paota.pages.page import render
 from paota.pages.sweep import build
 
@@ -74,14 +75,14 @@ def test_pages_are_whole(name, base):
     assert not re.search(r"\b(nan|inf)\b", re.sub(r"<(style|pre|script)\b.*?</\1>", "", html, flags=re.DOTALL))
     assert "default-src 'none'" in html
     assert html.count("<script") == 3  # data, library, ours
-    assert not re.search(r"(src|href)=\"(?!#|data:)", html)
+    assert not re.search(r"(src|href)=\"(?!#|data:|points/\d{3}/\")", html)
     assert len(figures(html)) == {"three axes": 2}.get(name, 1)
 
 
 def test_the_best_cell_is_marked_once_and_says_its_number(base):
     html = page(base, *PAGES["two axes"])
     (figure,) = figures(html).values()
-    assert written(figure) == ["32 s", "24 s", "★ 8 s", "16 s"]
+    assert written(figure) == ["32", "24", "★ 8", "16"]  # seconds, as the title says
     shades = figure["views"]["all"]["traces"][0]
     assert shades["z"] == [[-32, -24], [-8, -16]]  # sooner is deeper
     assert (shades["zmin"], shades["zmax"]) == pytest.approx((-32, -8))
@@ -107,6 +108,49 @@ def test_a_band_that_never_ends_stops_at_the_highest_known(base):
     assert line["band"][1] == [24, 24]
 
 
+def test_a_point_that_never_gets_there_is_drawn_as_never(base):
+    slow = [trajectory([0.1, 0.2, 0.2, 0.9])]
+    never = [trajectory([0.1, 0.2])]
+    html = page(base, {"timing.period_s": [4, 6]}, [slow, never])
+    (figure,) = figures(html).values()
+    view = figure["views"]["all"]
+    line, cross = view["traces"]
+    assert (line["y"], cross["x"]) == ([24, None], [6])
+    assert cross["marker"]["symbol"] == "x"
+    assert cross["y"][0] > 24
+    assert [note["text"] for note in view["layout"]["annotations"]] == ["never"]
+    assert view["layout"]["yaxis"]["range"][1] > cross["y"][0]
+    assert "Crosses: fewer than half of the seeds ever got there, or none." in html
+
+
+def test_settings_have_names_and_units_and_every_row_leads_to_its_point(base):
+    html = own_part(page(base, *PAGES["two axes"]))
+    assert "<h1><bdi>Which period ΔT and noise density N₀ should I use?</bdi></h1>" in html
+    assert "Period ΔT = 6 s, noise density N₀ = -174 dBm/Hz for paota" in html
+    heads = re.findall(r'<th scope="col"><bdi>(.*?)</bdi></th>', html)
+    assert heads[:4] == [
+        "label",
+        "period ΔT (s)",
+        "noise density N₀ (dBm/Hz)",
+        "Simulated seconds to 80\u202f% test accuracy",
+    ]
+    assert re.findall(r'<a href="(points/.*?)">', html) == [f"points/{i:03d}/" for i in range(4)]
+    map_ = figures(page(base, *PAGES["two axes"]))["map-0-0"]["views"]["all"]["layout"]
+    assert map_["yaxis"]["title"]["text"] == "period ΔT (s)"
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "unit"),
+    [
+        ("timing.period_s", "period ΔT", "s"), ("air.n0_dbm_per_hz", "noise density N₀", "dBm/Hz"),
+        ("data.classes_per_device", "classes per device", ""), ("power.compute_power_w", "compute power", "W"),
+        ("algorithms.mine.payload", "mine: payload", ""), ("rounds", "rounds", ""), ("faults.fade_db", "fade", "dB"),
+    ],
+)  # fmt: skip
+def test_names_of_settings(key, name, unit):
+    assert (setting_name(key), setting_unit(key)) == (name, unit)
+
+
 def test_values_over_decades_stand_on_a_logarithmic_axis(base):
     values = {"power.omega": [0.1, 1, 10]}
     (figure,) = figures(page(base, values, curves(0.9, 0.9, 0.9))).values()
@@ -127,7 +171,7 @@ def test_a_failed_point_is_shown_with_its_reason(base):
     axes, runs = PAGES["two axes"]
     html = page(base, axes, [*runs[:3], []], failed={3: "out of <memory>"})
     assert "1 of 4 points failed" in html
-    assert "timing.period_s = 6, air.n0_dbm_per_hz = -74" in html
+    assert "period ΔT = 6 s, noise density N₀ = -74 dBm/Hz" in html
     assert "out of &lt;memory&gt;" in html
     assert written(figures(html)["map-0-0"])[3] == "failed"
 
@@ -174,10 +218,10 @@ def test_in_a_browser(browser, tmp_path, base, table, name, width):
     browser.wait_for("document.querySelector('details.data table')")
     if name == "two axes":
         cells = browser.run("[...document.querySelectorAll('.plot .textpoint')].map((cell) => cell.textContent)")
-        assert cells == ["32 s", "24 s", "★ 8 s", "16 s"]
+        assert cells == ["32", "24", "★ 8", "16"]
         rows = browser.run("[...document.querySelectorAll('details.data tbody tr')].map((row) => row.innerText)")
         assert rows[2].split("\t")[:3] == ["6", "-174", "8 s"]
     if attacked:
         side = "x" if name == "hostile" else "y"
         title = browser.run(f"document.querySelector('.plot .{side}title').textContent")
-        assert title.startswith("algorithms.</script><script>")
+        assert title.startswith("</script><script>")

@@ -167,19 +167,18 @@ class SynchronousAlgorithm(Algorithm):
     participants: int | None = setting(
         None,
         low=1,
-        doc="Devices of a round; absent: as many as PAOTA has ready on average.",
+        doc="Devices that count in a round; absent: as many as PAOTA has ready on average.",
         also=("clients_per_round", "fraction", "C", "sample_size"),
     )
     selected: int | None = setting(
-        None,
-        low=1,
-        doc="Devices that start a round; the first `participants` to finish count. Absent: as many as count.",
-    )
+        None, low=1, doc="Devices that begin a round, the first to finish count; absent: as many as count.",
+        also=("over_selection", "oversampling"),
+    )  # fmt: skip
     deadline_s: float | None = setting(
         None,
         above=0,
-        doc="Ends a round with whoever has finished; absent: everybody is waited for.",
-        also=("deadline",),
+        doc="A round ends then at the latest, with whoever has finished.",
+        also=("round_deadline", "timeout_s"),
     )
 
     @property

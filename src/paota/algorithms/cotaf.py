@@ -33,7 +33,7 @@ class Cotaf(SynchronousAlgorithm):
     norm: str = setting(
         "largest",
         options=("largest", "expected"),
-        doc="Whose length sets the precoder: the longest update's, or the mean.",
+        doc="The budget is kept by every device, or on average as published.",
     )
     min_gain: float = setting(0.0, low=0, doc="With `fading`: devices with a weaker channel |h_k| stay silent.")
     payload: ClassVar[str] = "update"

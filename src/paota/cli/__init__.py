@@ -14,13 +14,16 @@ from . import bound, deploy, device, keys, new, power, presets, report, reproduc
 
 COMMANDS = {
     "run": run, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
-    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "watch": watch, "settings": settings,
+    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "settings": settings, "watch": watch,
 }  # fmt: skip
 WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0, 1 if something failed, 2 for a mistake of the user's, 130 after Ctrl-C."""
+    """Run one command; returns its exit code.
+
+    0; 1 if something failed, 2 for a mistake of the user's, 3 if a run diverged, 130 after Ctrl-C.
+    """
     parser = build_parser()
     try:
         args = parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""What a person sees in the terminal while something is computed, and at its end."""
+"""What a person sees in the terminal while something is computed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from ..callbacks.base import Callback, Round, Start
@@ -194,48 +191,3 @@ class TasksDisplay(ProgressDisplay):
     @property
     def _count(self) -> str:
         return f"{len(self._ended)}/{len(self._names)} {self._noun}"
-
-
-def show_summary(result: Result) -> None:
-    """Accuracy at the end, after equal rounds and at equal simulated time; rounds and seconds to each target."""
-    summary = result.summary
-    seeds = len(summary["seeds"])
-    rows = summary["algorithms"]
-    title = escape(summary["name"]) + (f", median of {seeds} seeds" if seeds > 1 else "")
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
-    table.add_column("", no_wrap=True)
-    accuracies = {
-        "final_accuracy": "at the\nend",
-        "accuracy_at_equal_rounds": f"after\n{summary['equal_rounds']} rounds",
-        "accuracy_at_equal_time": f"after\n{summary['equal_time_s']:.0f} s",
-    }
-    if all(row["accuracy_at_equal_rounds"] == row["final_accuracy"] for row in rows.values()):
-        del accuracies["final_accuracy"]
-    for heading in accuracies.values():
-        table.add_column(heading, justify="right")
-    for target in summary["targets"]:
-        table.add_column(f"{target:.0%} after\nrounds/s", justify="right", no_wrap=True)
-    for label, row in rows.items():
-        cells = [_percent(row[key]["median"]) for key in accuracies]
-        for target in summary["targets"]:
-            key = f"{target:g}"
-            cells.append(_reached(row["rounds_to"][key], row["seconds_to"][key], seeds))
-        table.add_row(escape(label) + (" [red](diverged)[/red]" if row["diverged"] else ""), *cells)
-    console = Console()
-    console.print(table)
-    for label, row in rows.items():
-        ends = ", ".join(f"{end['round']} (seed {end['seed']})" for end in row["stopped"])
-        if ends:
-            console.print(f"{escape(label)} was stopped in round {ends}", soft_wrap=True)
-    speeds = "  ".join(f"{escape(label)} {row['rounds_per_second']:.0f}" for label, row in rows.items())
-    console.print(f"[dim]rounds a second of computation: {speeds}[/dim]", soft_wrap=True)
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
-
-
-def _reached(rounds: dict[str, Any], seconds: dict[str, Any], seeds: int) -> str:
-    if not math.isfinite(rounds["median"]):
-        return f"{rounds['reached']} of {seeds}" if rounds["reached"] else "never"
-    return f"{rounds['median']:.0f}/{seconds['median']:.0f}"

@@ -34,6 +34,8 @@ from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, r
 if TYPE_CHECKING:
     from ..runs.results import Result
 
+DIVERGED = 3  # exit code of a run that was computed and saved, but whose model is lost
+
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
@@ -130,14 +132,18 @@ def _live_page(folder: Path, *, wanted: bool) -> Iterator[None]:
 
 
 def _show(result: Result, folder: Path, args: argparse.Namespace) -> int:
-    if args.json:
-        print(json.dumps(jsonable({**result.summary, "folder": str(folder)}), allow_nan=False))
-        return 0
-    from .display import show_summary
+    from .tables import divergences, show_summary
 
-    show_summary(result)
-    print(f"\nreport: {folder / 'report.html'}")
-    return 0
+    summary = result.summary
+    if args.json:
+        print(json.dumps(jsonable({**summary, "folder": str(folder)}), allow_nan=False))
+    else:
+        show_summary(result)
+        print(f"\nreport: {folder / 'report.html'}")
+    diverged = divergences(summary)
+    for sentence in diverged:
+        print(f"paota: {sentence}", file=sys.stderr)
+    return DIVERGED if diverged else 0
 
 
 def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, Seeds]:

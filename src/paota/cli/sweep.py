@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ..runs.pool import Watch
     from ..sweeps import Sweep, SweepSpec
     from ..sweeps.grid import Point
+    from ..sweeps.outcome import SweepRow
 
 MOST_LINES = 40
 
@@ -123,28 +125,22 @@ def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> N
         print(json.dumps(jsonable(_plain(made, points)), allow_nan=False))
         return
     from rich.console import Console
-    from rich.table import Table
 
     from ..sweeps.grid import place, show
     from ..sweeps.outcome import best_row, question
+    from .tables import print_table
 
     console = Console(highlight=False, markup=False)
     best = {label: best_row(made.of(label), made.best_by) for label in made.labels}
-    table = Table(title=made.best_by.title, title_justify="left", box=None, pad_edge=False)
-    for axis in made.axes:
-        table.add_column(axis.key, justify="right", overflow="fold")
-    for label in made.labels:
-        table.add_column(label, justify="right", overflow="fold")
     shown = points[:MOST_LINES]
-    for point in shown:
-        cells = []
-        for label in made.labels:
-            row = next((row for row in made.rows if row.point == point.index and row.label == label), None)
-            mark = "* " if row is not None and row is best[label] else ""
-            cells.append("failed" if row is None else mark + made.best_by.show(row.scores[made.best_by.text].median))
-        table.add_row(*(show(value) for value in point.values), *cells)
+    columns = []
+    for label in made.labels:
+        rows = {row.point: row for row in made.of(label)}
+        cells = [_cell(made, rows.get(point.index), best[label]) for point in shown]
+        columns.append((label, cells))
     if made.rows:
-        console.print(table)
+        places = [", ".join(map(show, point.values)) for point in shown]
+        print_table(console, made.best_by.title, (", ".join(axis.key for axis in made.axes), places), columns)
     if len(points) > len(shown):
         console.print(f"... and {len(points) - len(shown)} more points in sweep.csv")
     console.print(f"\n{question(made.axes)}")
@@ -153,6 +149,15 @@ def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> N
     for index, why in made.failed.items():
         console.print(f"failed: {place(made.axes, points[index].values)}: {why}", soft_wrap=True)
     console.print(f"\ntable:  {made.folder}/sweep.csv\nreport: {made.folder}/report.html", soft_wrap=True)
+
+
+def _cell(made: Sweep, row: SweepRow | None, best: SweepRow | None) -> str:
+    if row is None:
+        return "failed"
+    score = row.scores[made.best_by.text]
+    some = [f"{score.reached} of {made.seeds} seeds"] if 0 < score.reached < len(score.values) else []
+    middle = [made.best_by.show(score.median)] if math.isfinite(score.median) or not some else []
+    return ("* " if row is best else "") + "\n".join(middle + some)
 
 
 def _plain(made: Sweep, points: tuple[Point, ...]) -> dict[str, Any]:

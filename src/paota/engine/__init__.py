@@ -22,10 +22,23 @@ from .server import (
     superpose,
     uplink_of,
 )
-from .structures import HELD_BYTES, Fleet, Log, Row, Rule, Sizes, State, Task, event_places, row_bytes, rows_of
+from .structures import (
+    HELD_BYTES,
+    PER_DEVICE,
+    Fleet,
+    Log,
+    Row,
+    Rule,
+    Sizes,
+    State,
+    Task,
+    event_places,
+    row_bytes,
+    rows_of,
+)
 
 __all__ = [
-    "HELD_BYTES", "Decision", "Fleet", "Judgement", "Log", "Prepared", "Row", "Rule", "Served", "Sizes", "State",
+    "HELD_BYTES", "PER_DEVICE", "Decision", "Fleet", "Judgement", "Log", "Prepared", "Row", "Rule", "Served", "Sizes", "State",
     "Task", "conclude", "decide", "encode", "evaluate", "event_of", "event_places", "forget_programs", "is_known",
     "judge", "known_programs", "optimise", "prepare", "program", "program_key", "remembered", "row_bytes", "rows_of",
     "run_events", "superpose", "train", "uplink_of",

@@ -23,7 +23,7 @@ from . import sharding
 from .blocks import Blocks
 from .devices import Prepared, prepare, train
 from .server import Judgement, Served, conclude, decide, evaluate, event_of, optimise, superpose, uplink_of
-from .structures import Fleet, Log, Row, Rule, Sizes, State, Task
+from .structures import PER_DEVICE, Fleet, Log, Row, Rule, Sizes, State, Task
 
 
 def run_events(
@@ -55,17 +55,18 @@ def event(
     judged = jax.lax.cond(
         row.evaluate,
         lambda: evaluate(task, served.model, fleet),
-        lambda: Judgement(*(jnp.full((), jnp.nan),) * 3),
+        lambda: Judgement.unknown(task.num_classes),
     )
     if task.train_loss == "batches":
         judged = judged._replace(train_loss=jnp.where(row.ready, loss, 0).sum() / row.ready.sum())
     log = Log(
         judged.test_accuracy, judged.test_loss, judged.train_loss, served.noise_std, jnp.isfinite(served.model).all(),
-        served.weight, served.amplitude, served.similarity, served.transmit_power_w,
+        judged.score_by_label, served.weight, served.amplitude, served.similarity, served.transmit_power_w,
+        served.channel_gain,
     )  # fmt: skip
     if order is not None:
         back = np.argsort(order)
-        log = jax.tree.map(lambda column: column[back] if column.ndim else column, log)
+        log = log._replace(**{name: getattr(log, name)[back] for name in PER_DEVICE})
     ring = state.ring.at[(row.round + 1) % sizes.versions].set(served.model)
     return State(ring, served.state, memory, remembered(state.devices, row.device, served)), log
 

@@ -17,6 +17,7 @@ from ..faults.signals import disturb
 from ..power.settings import Power
 from ..server.optimisers import NoOptimiser
 from ..server.settings import Server
+from ..training.learner import Judged
 from . import sharding
 from .devices import Prepared
 from .structures import Fleet, Row, Rule, Task
@@ -45,6 +46,7 @@ class Served(NamedTuple):
     similarity: Float[Array, " n"]  # theta_k
     transmit_power_w: Float[Array, " n"]  # |phi_k payload_k|^2
     noise_std: Float[Array, ""]  # a weight, after normalisation
+    channel_gain: Float[Array, " n"]  # |h_k|^2 that the signals meet
     memory: Any = ()  # of the devices from now on, [n, ...] each
 
 
@@ -54,6 +56,12 @@ class Judgement(NamedTuple):
     test_accuracy: Float[Array, ""]
     test_loss: Float[Array, ""]
     train_loss: Float[Array, ""]  # F(w), Eq. sys_FL_task; NaN where the mini-batches' loss stands for it
+    score_by_label: Float[Array, " C"]  # sum of the score over the test samples of each label
+
+    @classmethod
+    def unknown(cls, num_classes: int) -> Judgement:
+        """Of a model that nobody looks at."""
+        return cls(*(jnp.full((), jnp.nan),) * 3, jnp.full(num_classes, jnp.nan))
 
 
 def event_of(
@@ -111,11 +119,12 @@ def conclude(
     nothing = jnp.full(event.ready.shape, jnp.nan)
     if precoder is None:
         (heard,) = sums
-        shown, transmit_power_w, noise_std = nothing, nothing, jnp.asarray(jnp.nan)
+        shown, transmit_power_w, noise_std, gain = nothing, nothing, jnp.asarray(jnp.nan), nothing
     else:
         heard = uplink.receive(sums)  # Eq. Global_receive
         shown, transmit_power_w = amplitude, uplink.transmit_power_w(precoder, event.energy)
         noise_std = jnp.sqrt(uplink.noise_power_w / 2) / divisor
+        gain = jnp.abs(uplink.channel if uplink.actual_channel is None else uplink.actual_channel) ** 2
     step = algorithm.next_model(event, Heard(heard / divisor, amplitude, payloads))  # Eq. Normalization
     anyone = (amplitude != 0).any()  # nobody: w^(r+1) = w^r exactly, with no noise
     return Served(
@@ -126,6 +135,7 @@ def conclude(
         similarity=event.report.get("similarity", nothing),
         transmit_power_w=transmit_power_w,
         noise_std=jnp.where(anyone, step.share * noise_std, jnp.nan),
+        channel_gain=gain,
     )
 
 
@@ -145,10 +155,11 @@ def optimise(server: Server, model: Float[Array, " d"], served: Served, memory: 
 def evaluate(task: Task, model: Float[Array, " d"], fleet: Fleet) -> Judgement:
     """`model` on the test data and, with `train_loss = "objective"`, on all that the devices hold."""
 
-    def judge(x: Any, y: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def judge(x: Any, y: jax.Array, weight: jax.Array) -> Judged:
         return sharding.judge(task.mesh, task.learner, model, x, y, weight)
 
-    accuracy, loss = judge(fleet.x_test, fleet.y_test, jnp.full(len(fleet.y_test), 1.0 / len(fleet.y_test)))
-    if task.train_loss == "batches":
-        return Judgement(accuracy, loss, jnp.full((), jnp.nan))
-    return Judgement(accuracy, loss, judge(fleet.x_train, fleet.y_train, fleet.sample_weight)[1])
+    test = judge(fleet.x_test, fleet.y_test, jnp.full(len(fleet.y_test), 1.0 / len(fleet.y_test)))
+    objective = jnp.full((), jnp.nan)
+    if task.train_loss == "objective":
+        objective = judge(fleet.x_train, fleet.y_train, fleet.sample_weight).loss
+    return Judgement(test.score, test.loss, objective, test.score_by_label)

@@ -16,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..training.learner import Learner, Trained
+from ..training.learner import Judged, Learner, Trained
 
 AXIS = "devices"
 EVERYWHERE = PartitionSpec()
@@ -40,9 +40,7 @@ def train(mesh: Mesh | None, function: Any, replicated: tuple[Any, ...], by_devi
     return result
 
 
-def judge(
-    mesh: Mesh | None, learner: Learner, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+def judge(mesh: Mesh | None, learner: Learner, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array) -> Judged:
     """`learner.judge` over all samples, each JAX device judging a part of them."""
     if mesh is None:
         return learner.judge(model, x, y, weight, 0, len(y))
@@ -53,8 +51,8 @@ def judge(
         return jax.lax.psum(judged, AXIS)
 
     shared = jax.shard_map(part, mesh=mesh, in_specs=(EVERYWHERE,) * 4, out_specs=EVERYWHERE, check_vma=False)
-    accuracy, loss = shared(model, x, y, weight)
-    return accuracy, loss
+    judged: Judged = shared(model, x, y, weight)
+    return judged
 
 
 def interleaved(mesh: Mesh | None, places: int) -> NDArray[np.int64] | None:

@@ -168,18 +168,23 @@ class State(NamedTuple):
         return cls(jnp.tile(model, (versions, 1)), rule.algorithm.init(model), optimiser, memory)
 
 
+PER_DEVICE = ("weight", "amplitude", "similarity", "transmit_power_w", "channel_gain")  # columns of a log
+
+
 class Log(NamedTuple):
-    """What is recorded of each event; the last four for each device that took part."""
+    """What is recorded of each event; the columns `PER_DEVICE` for each device that took part."""
 
     test_accuracy: Float[Array, ""]
     test_loss: Float[Array, ""]
     train_loss: Float[Array, ""]
     noise_std: Float[Array, ""]  # a weight, after normalisation
     finite: Bool[Array, ""]
+    score_by_label: Float[Array, " C"]  # sum over the test samples of each label; NaN where nobody looked
     weight: Float[Array, " n"]
     amplitude: Float[Array, " n"]
     similarity: Float[Array, " n"]
     transmit_power_w: Float[Array, " n"]
+    channel_gain: Float[Array, " n"]  # |h_k|^2; NaN for a digital rule
 
 
 def event_places(devices: int, num_parameters: int, mesh: Mesh | None) -> tuple[int, int | None]:

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 # Where each public name lives. Imported when first used, so that a sentence can say that Flower is missing.
 _HOME = {
     "LocalResult": "client_app", "LocalTask": "client_app", "answer_hello": "client_app", "answer_order": "client_app",
-    "device_data": "client_app", "prepare_jax": "client_app", "run_here": "launch", "serve": "server_app", "train_with_jax": "client_app",
-    "training_of": "client_app",
+    "device_data": "client_app", "prepare_jax": "client_app", "run_here": "launch",
+    "serve": "server_app", "train_with_jax": "client_app", "training_of": "client_app",
 }  # fmt: skip
 
 __all__ = [
-    "LocalResult", "LocalTask", "answer_hello", "answer_order", "device_data", "prepare_jax", "require_flower", "run_here", "serve",
-    "train_with_jax", "training_of",
+    "LocalResult", "LocalTask", "answer_hello", "answer_order", "device_data", "prepare_jax", "require_flower", "run_here",
+    "serve", "train_with_jax", "training_of",
 ]  # fmt: skip
 
 

@@ -31,6 +31,7 @@ class Concluded(NamedTuple):
     amplitude: NDArray[Any]
     similarity: NDArray[Any]
     transmit_power_w: NDArray[Any]
+    channel_gain: NDArray[Any]
 
 
 class Aggregator:
@@ -61,7 +62,7 @@ class Aggregator:
 
     def judge(self, model: NDArray[Any]) -> tuple[float, float, float]:
         """(test accuracy, test loss, F(w)) with the data that the server holds."""
-        accuracy, loss, objective = engine.judge(self.task, jnp.asarray(model), self.fleet)
+        accuracy, loss, objective, _ = engine.judge(self.task, jnp.asarray(model), self.fleet)
         return float(accuracy), float(loss), float(objective)
 
     def __call__(
@@ -95,6 +96,7 @@ class Aggregator:
             amplitude=np.asarray(outcome.amplitude)[:n],
             similarity=np.asarray(outcome.similarity)[:n],
             transmit_power_w=np.asarray(outcome.transmit_power_w)[:n],
+            channel_gain=np.asarray(outcome.channel_gain)[:n],
         )
 
     def _run(self, round: int, time_s: float, model: Any, previous_model: Any, state: Any, inputs: _Inputs) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine import Log
+from ..engine import PER_DEVICE, Log
 from ..experiment import Contestant
 from ..runs import checkpoint as codec
 from ..runs.results import Trajectory
@@ -25,7 +25,6 @@ from .answers import Arrival
 from .roster import Incident
 
 STATE = "state.npz"
-PER_DEVICE = ("weight", "amplitude", "similarity", "transmit_power_w")
 
 
 @dataclass
@@ -37,7 +36,7 @@ class History:
     participants: list[Participants] = field(default_factory=list)
     judged: list[tuple[float, float, float]] = field(default_factory=list)  # accuracy, loss, F; NaN: not looked at
     noise_std: list[float] = field(default_factory=list)
-    per_device: list[NDArray[Any]] = field(default_factory=list)  # [4, n]: PER_DEVICE
+    per_device: list[NDArray[Any]] = field(default_factory=list)  # [columns, n]: PER_DEVICE
     diverged_round: int | None = None
 
     def __len__(self) -> int:
@@ -97,7 +96,9 @@ class History:
             finite[self.diverged_round - 1 :] = False
         columns: dict[str, Any] = {
             "test_accuracy": accuracy, "test_loss": loss, "train_loss": train_loss,
-            "noise_std": np.array(self.noise_std), "finite": finite, **dict(zip(PER_DEVICE, padded, strict=True)),
+            "noise_std": np.array(self.noise_std), "finite": finite,
+            "score_by_label": np.full((len(self), 0), np.nan),  # what devices hold stays with them
+            **dict(zip(PER_DEVICE, padded, strict=True)),
         }  # fmt: skip
         return Log(**columns)
 

@@ -36,7 +36,7 @@ def check_model(
     _check(model, input_shape, num_classes, seed)
     for training in trainings:
         if hasattr(model, "learner"):
-            model.learner(training)
+            model.learner(training, num_classes)
 
 
 @functools.lru_cache(maxsize=64)

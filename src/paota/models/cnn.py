@@ -22,7 +22,7 @@ class Cnn:
 
     channels: tuple[int, ...] = setting((8, 16), low=1, doc="Outputs of each convolution.")
     dense: int = setting(32, low=1, doc="Hidden units.")
-    groups: int | None = setting(None, low=1, doc="Of a GroupNorm before each ReLU; absent: no normalisation.")
+    groups: int | None = setting(None, low=1, doc="Groups of channels of GroupNorm; absent: none.")
 
     def __post_init__(self) -> None:
         if self.groups is not None and any(n % self.groups for n in self.channels):

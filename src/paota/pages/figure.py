@@ -97,6 +97,31 @@ def line_chart(
     return Figure(title=title, alt=f"Line chart of {alt}", views=drawn, **more)
 
 
+def coinciding(traces: Sequence[Trace]) -> list[list[int]]:
+    """Series whose lines or dots lie on each other, to within half a percent of the figure's height, in groups.
+
+    Only the last one of a group can be seen.
+    """
+    drawn = [trace for trace in traces if trace["type"] == "scatter" and "series" in trace and trace["mode"] != "text"]
+    known = [value for trace in drawn for value in trace["y"] if value is not None]
+    nearly = 0.005 * (max(known) - min(known)) if known else 0.0
+    groups: list[list[Trace]] = []
+    for trace in drawn:
+        home = next((group for group in groups if _same(group[0], trace, nearly)), None)
+        if home is None:
+            groups.append([trace])
+        else:
+            home.append(trace)
+    return [[trace["series"] for trace in group] for group in groups if len(group) > 1]
+
+
+def _same(one: Trace, other: Trace, nearly: float) -> bool:
+    if one["x"] != other["x"] or len(one["y"]) != len(other["y"]):
+        return False
+    pairs = zip(one["y"], other["y"], strict=True)
+    return all((a is None) == (b is None) and (a is None or abs(a - b) <= nearly) for a, b in pairs)
+
+
 def numbers(values: Iterable[float] | np.ndarray, digits: int = 5, *, positive: bool = False) -> list[float | None]:
     """Plain JSON numbers: rounded to so many digits, None for what is not finite (or not positive, for log axes)."""
     plain: list[float | None] = []
@@ -186,17 +211,27 @@ def power_of_ten(value: float) -> str:
     return f"10{digits}" if factor == "1" else f"{factor}·10{digits}"
 
 
-def level(at: float, text: str = "", *, log: bool = False, vertical: bool = False, dash: str = "dot") -> Layout:
-    """A line across the figure, horizontal unless `vertical`, with its name above the right end."""
+def level(
+    at: float, text: str = "", *, log: bool = False, vertical: bool = False, dash: str = "dot", side: str = "right"
+) -> Layout:
+    """A line across the figure, horizontal unless `vertical`, with its name at the right or left end, or on the axis."""
     along, across = ("y", "x") if vertical else ("x", "y")
     line = {"type": "line", f"{along}ref": "paper", f"{along}0": 0, f"{along}1": 1, f"{across}0": at, f"{across}1": at}
-    layout: Layout = {"shapes": [line | {"layer": "between", "line": {"color": "$rule", "width": 1, "dash": dash}}]}
+    look = {"color": "$muted" if text else "$rule", "width": 1, "dash": dash}
+    layout: Layout = {"shapes": [line | {"layer": "between", "line": look}]}
     if text:
-        place = {"xref": "paper", "x": 1, "xanchor": "right", "yanchor": "bottom", "showarrow": False}
+        place = {"xref": "paper", "showarrow": False} | _SIDES[side]
         # On a logarithmic axis Plotly places lines by the value, but texts by its exponent.
         words = {"y": math.log10(at) if log else at, "text": text}
         layout["annotations"] = [place | words | {"bgcolor": "$card", "font": {"size": 11, "color": "$muted"}}]
     return layout
+
+
+_SIDES = {
+    "right": {"x": 1, "xanchor": "right", "yanchor": "bottom"},
+    "left": {"x": 0.005, "xanchor": "left", "yanchor": "bottom"},
+    "axis": {"x": -0.006, "xanchor": "right", "yanchor": "middle"},
+}
 
 
 def together(layout: Layout, *more: Layout) -> Layout:

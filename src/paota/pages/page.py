@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -18,8 +18,8 @@ from typing import Any, Literal
 from markupsafe import Markup
 
 from . import palette
-from .figure import Figure, Style
-from .words import printable
+from .figure import Figure, Style, coinciding
+from .words import printable, sentences
 
 Tone = Literal["good", "middling", "alert"]
 
@@ -33,8 +33,8 @@ class TableCell:
     bold: bool = False
     muted: bool = False
     badge: str = ""
+    link: str = ""  # beside the page
     tone: Tone = "alert"  # of the badge
-    link: str = ""  # where the value leads to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +132,18 @@ class Page:
                 "figures": {figure.id: figure.payload() for figure in self.figures()},
             }
         )
+
+
+def with_coincidences(section: Section, legend: Sequence[Style]) -> Section:
+    """The section, its captions saying which series lie on each other in the view that is shown first."""
+
+    def said(figure: Figure) -> Figure:
+        first = next(iter(figure.views.values()))
+        groups = [[legend[series].name for series in group] for group in coinciding(first.traces)]
+        words = [f"{', '.join(names[:-1])} and {names[-1]} coincide." for names in groups]
+        return replace(figure, caption=sentences([figure.caption, *words])) if words else figure
+
+    return replace(section, figures=[said(figure) for figure in section.figures])
 
 
 def render(page: Page, data: str | None = None) -> str:

@@ -83,12 +83,12 @@ def resolved(token: str) -> str:
 
 
 def theme_css() -> str:
-    """The variables of both themes: the reader's system decides, unless the page's button has been pressed."""
+    """The variables of both themes: the reader's system decides, or the page's button; paper is always light."""
     rules = {theme: "".join(f"--{name}:{colour};" for name, colour in CHROME[theme].items()) for theme in CHROME}
     light, dark = f"{rules['light']}color-scheme:light;", f"{rules['dark']}color-scheme:dark;"
     return (
         f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-        f":root[data-theme=light]{{{light}}}:root[data-theme=dark]{{{dark}}}"
+        f":root[data-theme=light]{{{light}}}:root[data-theme=dark]{{{dark}}}@media print{{:root[data-theme]{{{light}}}}}"
     )
 
 

@@ -14,17 +14,20 @@ from markupsafe import Markup
 
 from ..experiment import Experiment
 from ..runs.files import to_toml, write_text
+from ..sweeps.folder import inner_path
 from ..sweeps.grid import Axis, Point, show
-from ..sweeps.outcome import Sweep, SweepRow, answer, best_row, is_numeric, question
+from ..sweeps.outcome import Sweep, SweepRow, answer, best_row, is_numeric, sentence
 from . import palette
 from .curves import Curve
-from .figure import Figure, Style, Trace, View, axes, line, line_chart, numbers
-from .page import Page, Section, SettingsFile, Table, TableCell, TableRow, render
-from .words import isolated
+from .figure import Figure, Style, Trace, View, axes, level, line, line_chart, numbers, together
+from .naming import named_place, setting_name, titled
+from .page import Page, Section, SettingsFile, Table, TableCell, TableRow, render, with_coincidences
+from .words import isolated, listing
 
 LOG_FROM = 50  # largest over smallest value; below, an even scale reads better
 MOST_TICKS = 12
 SMALL_DOT, BEST_DOT = 7, 15  # px
+NEVER, NEVER_STEP = 1.12, 0.025  # height of the crosses, and between two labels', beside the highest value
 
 
 def write_page(path: Path, sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> None:
@@ -35,27 +38,30 @@ def write_page(path: Path, sweep: Sweep, experiment: Experiment, points: Sequenc
 def build(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> Page:
     """The page of a sweep: a line for each label if one setting varies, else a heat map for each."""
     by_line = len(sweep.axes) == 1
-    title = question(sweep.axes)
+    title = _question(sweep.axes)
+    legend = _styles(sweep) if by_line else []
     figures = ([_line_chart(sweep)] if by_line else [*_heat_maps(sweep)]) if sweep.rows else []
-    failed = [f"{_where(sweep.axes, points[index].values)}: {why}" for index, why in sweep.failed.items()]
+    failed = [f"{named_place(sweep.axes, points[index].values)}: {why}" for index, why in sweep.failed.items()]
+    shown = Section(id="map", title=_capital(sweep.best_by.title), intro=_how_to_read(sweep), figures=figures)
     return Page(
         kind="PAOTA sweep",
         title=f"{sweep.name}: {title}",
         heading=title,
         ran=Markup("{}: {}").format(isolated(sweep.name), answer(sweep)),
-        findings=[isolated(sentence) for sentence in sweep.sentences] or ["No point has been computed."],
+        findings=[isolated(_capital(sentence(sweep, label, named_place))) for label in sweep.labels]
+        or ["No point has been computed."],
         warning=f"{len(failed)} of {sweep.points} points failed:" if failed else "",
         warnings=failed,
-        legend=_styles(sweep) if by_line else (),
+        legend=legend,
         sections=[
-            Section(id="map", title=_capital(sweep.best_by.title), intro=_how_to_read(sweep), figures=figures),
+            with_coincidences(shown, legend) if by_line else shown,
             Section(
                 id="points",
                 title="All points",
                 intro=Markup(
-                    "Medians over the seeds. <code>sweep.csv</code> has them with their quartiles; each point's run folder "
-                    "stands in <code>points</code>, and <code>paota report</code> renders it."
-                ),
+                    "Medians over the seeds; a label leads to the point's run folder, which <code>paota report</code> renders. "
+                    "<code>sweep.csv</code> has the quartiles too. In a file the settings are called {}."
+                ).format(listing([Markup("<code>{}</code>").format(axis.key) for axis in sweep.axes])),
                 tables=[_table(sweep, swatches=by_line)],
             ),
             Section(
@@ -87,18 +93,25 @@ def _line_chart(sweep: Sweep) -> Figure:
     numeric = is_numeric(axis)
     to_scale = [float(value) for value in axis.values] if numeric else []
     x_log = numeric and min(to_scale) > 0 and max(to_scale) / min(to_scale) >= LOG_FROM
-    shown, exact = (".0%", ".2%") if "accuracy" in metric.name else (",", ",.4~g")
-    layout = axes(axis.key, x_log=x_log, category=not numeric, y_format=shown, y_hover=exact)
+    shown, exact = metric.score.formats if "accuracy" in metric.name else (",", ",.4~g")
+    layout = axes(titled(axis.key), x_log=x_log, category=not numeric, y_format=shown, y_hover=exact)
     if numeric and len(to_scale) <= MOST_TICKS:
         layout["xaxis"] |= {"tickvals": to_scale, "ticktext": [show(value) for value in axis.values]}
     elif not numeric:
         layout["xaxis"] |= {"categoryorder": "array", "categoryarray": [show(value) for value in axis.values]}
+    traces = [_line(sweep, i, label) for i, label in enumerate(sweep.labels)]
+    layout |= {"hovermode": "closest"}
+    never = [mark for i, label in enumerate(sweep.labels) if (mark := _never(sweep, i, label))]
+    if never:
+        layout = together(layout, level(_top(sweep) * NEVER, "never", side="axis"))
+        layout["yaxis"] |= {"range": [0, _top(sweep) * (NEVER + 0.07)]}
     return line_chart(
-        {"all": ([_line(sweep, i, label) for i, label in enumerate(sweep.labels)], layout | {"hovermode": "closest"})},
+        {"all": (traces + never, layout)},
         id="lines",
         title=_capital(metric.title),
-        caption="The table below has the numbers; a point without one never got there.",
-        alt=f"{metric.title} against {axis.key}; the table below has the numbers.",
+        caption="The table below has the numbers."
+        + (" Crosses: fewer than half of the seeds ever got there, or none." if never else ""),
+        alt=f"{metric.title} against {setting_name(axis.key)}; the table below has the numbers.",
         height_px=400,
         wide=True,
     )
@@ -111,15 +124,37 @@ def _line(sweep: Sweep, series: int, label: str) -> Trace:
     best = best_row(rows, metric)
     scores = [row.scores[metric.text] for row in rows]
     low, middle, high = (np.array([getattr(score, part) for score in scores]) for part in ("low", "median", "high"))
-    known = [value for row in sweep.rows for s in [row.scores[metric.text]] for value in (s.median, s.high)]
-    top = max((value for value in known if math.isfinite(value)), default=math.nan)
     place = [float(row.values[0]) if is_numeric(axis) else 0.0 for row in rows]
     curve = Curve(x=np.array(place), middle=middle)
     if sweep.seeds > 1:
-        curve = replace(curve, low=low, high=np.where(np.isfinite(middle), np.minimum(high, top), np.nan))
+        curve = replace(curve, low=low, high=np.where(np.isfinite(middle), np.minimum(high, _top(sweep)), np.nan))
     sizes = [BEST_DOT if row is best else SMALL_DOT for row in rows]
     drawn = line(series, curve) | {"mode": "lines+markers", "marker": {"size": sizes}}
     return drawn if is_numeric(axis) else drawn | {"x": [show(row.values[0]) for row in rows]}
+
+
+def _top(sweep: Sweep) -> float:
+    """The highest value that is known; 1 if none is."""
+    scores = [row.scores[sweep.best_by.text] for row in sweep.rows]
+    known = [value for score in scores for value in (score.median, score.high) if math.isfinite(value)]
+    return max(known, default=1.0) or 1.0
+
+
+def _never(sweep: Sweep, series: int, label: str) -> Trace:
+    """Crosses above the figure where one label has no median; {} if there is none, or where unknown is not never."""
+    axis, metric = sweep.axes[0], sweep.best_by
+    missing = [row for row in sweep.of(label) if not math.isfinite(row.scores[metric.text].median)]
+    if not missing or metric.kind.argument != "accuracy":
+        return {}
+    x = [float(row.values[0]) if is_numeric(axis) else show(row.values[0]) for row in missing]
+    # Several labels that never get there would hide each other.
+    height = _top(sweep) * (NEVER + NEVER_STEP * (series - (len(sweep.labels) - 1) / 2))
+    said = [f"{sweep.labels[series]}: {metric.show(math.inf)} at {show(row.values[0])}" for row in missing]
+    look = {"symbol": "x", "size": 9}
+    return {
+        "type": "scatter", "mode": "markers", "series": series, "marker": look, "x": x, "y": numbers([height] * len(x)),
+        "text": said, "hovertemplate": "%{text}<extra></extra>", "table": False,
+    }  # fmt: skip
 
 
 def _heat_maps(sweep: Sweep) -> list[Figure]:
@@ -130,12 +165,13 @@ def _heat_maps(sweep: Sweep) -> list[Figure]:
         rows = {_found(row.values): row for row in sweep.of(label)}
         for j, rest in enumerate(itertools.product(*(axis.values for axis in others))):
             grid = [[rows.get(_found((y, x, *rest))) for x in across.values] for y in down.values]
-            title = ", ".join([label, _where(others, rest)] if others else [label])
+            title = ", ".join([label, named_place(others, rest)] if others else [label])
             figures.append(
                 Figure(
                     id=f"map-{i}-{j}",
                     title=title,
-                    caption=f"{sweep.best_by.title}; {down.key} downwards, {across.key} to the right.",
+                    caption=f"{_capital(sweep.best_by.title)}; {setting_name(down.key)} downwards, "
+                    f"{setting_name(across.key)} to the right.",
                     alt=f"Heat map of {sweep.best_by.title} for {title}; the table below has the numbers.",
                     views={"all": _heat_map(sweep, grid, best_row(list(rows.values()), sweep.best_by))},
                     height_px=130 + 52 * len(down.values),
@@ -172,18 +208,21 @@ def _heat_map(sweep: Sweep, grid: Sequence[Sequence[SweepRow | None]], best: Swe
     return View(
         traces=[shades, written],
         layout={
-            "xaxis": category | {"title": {"text": across.key}, "categoryarray": x},
-            "yaxis": category | {"title": {"text": down.key}, "categoryarray": y, "autorange": "reversed"},
+            "xaxis": category | {"title": {"text": titled(across.key)}, "categoryarray": x},
+            "yaxis": category | {"title": {"text": titled(down.key)}, "categoryarray": y, "autorange": "reversed"},
             "hovermode": "closest",
         },
-        record_columns=(down.key, across.key, metric.title, "low", "high", "reached", "diverged"),
+        record_columns=(titled(down.key), titled(across.key), metric.title, "low", "high", "reached", "diverged"),
     )
 
 
 def _written(sweep: Sweep, row: SweepRow | None, best: SweepRow | None) -> str:
     if row is None:
         return "failed"
-    shown = sweep.best_by.show(row.scores[sweep.best_by.text].median)
+    metric = sweep.best_by
+    median = row.scores[metric.text].median
+    # The title has the unit; a phone has no room for it in every cell.
+    shown = metric.show(median).removesuffix(f" {metric.unit}") if math.isfinite(median) else metric.show(median)
     return f"★ {shown}" if row is best else shown
 
 
@@ -200,19 +239,21 @@ def _table(sweep: Sweep, *, swatches: bool) -> Table:
     rows = []
     for row in sweep.rows:
         cells = [TableCell(text=show(value)) for value in row.values]
+        folder = inner_path(row.point, sweep.points)
         for metric in sweep.metrics:
             shown = metric.show(row.scores[metric.text].median)
             star = row is best[row.label] and metric == sweep.best_by
             cells.append(TableCell(text=f"★ {shown}" if star else shown, bold=star))
         cells.append(TableCell(text="" if row.diverged else "0", badge=str(row.diverged) if row.diverged else ""))
         series = sweep.labels.index(row.label) if swatches else None
-        rows.append(TableRow(head=TableCell(text=row.label), cells=cells, series=series))
-    heads = ["label", *(axis.key for axis in sweep.axes), *(metric.text for metric in sweep.metrics), "diverged"]
+        rows.append(TableRow(head=TableCell(text=row.label, link=f"{folder}/"), cells=cells, series=series))
+    settings = [titled(axis.key) for axis in sweep.axes]
+    heads = ["label", *settings, *(_capital(metric.title) for metric in sweep.metrics), "diverged"]
     return Table(label="All points", heads=heads, rows=rows)
 
 
-def _where(axes_: Sequence[Axis], values: Sequence[Any]) -> str:
-    return ", ".join(f"{axis.key} = {show(value)}" for axis, value in zip(axes_, values, strict=True))
+def _question(axes_: Sequence[Axis]) -> str:
+    return f"Which {' and '.join(setting_name(axis.key) for axis in axes_)} should I use?"
 
 
 def _capital(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -20,6 +21,37 @@ def percent(share: float, decimals: int = 1) -> str:
 def target_percent(target: float) -> str:
     """A target with the digits it was given: 0.8 -> `80 %`, 0.825 -> `82.5 %`."""
     return f"{100 * target:.6g}{NARROW_SPACE}%"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What the column `test_accuracy` holds, by its name: an accuracy is a share, shown in percent; others are numbers."""
+
+    name: str = "accuracy"
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it lies between 0 and 1 and reads best in percent."""
+        return "accuracy" in self.name.lower()
+
+    @property
+    def formats(self) -> tuple[str, str]:
+        """Plotly's formats of the ticks and of the value that one points at."""
+        return (".0%", ".2%") if self.is_share else ("", ".4~g")
+
+    def show(self, value: float) -> str:
+        """0.831 -> `83.1 %`, or a plain number."""
+        return percent(value) if self.is_share else f"{value:.4g}"
+
+    def target(self, value: float) -> str:
+        """A target with the digits it was given: 0.825 -> `82.5 %`, or a plain number."""
+        return target_percent(value) if self.is_share else f"{value:.4g}"
+
+    def compact(self, value: float, decimals: int | None = None) -> str:
+        """For the terminal: 0.8 -> `80%`, or `80.0%` with `decimals`."""
+        if not self.is_share:
+            return f"{value:.4g}"
+        return f"{100 * value:.6g}%" if decimals is None else f"{value:.{decimals}%}"
 
 
 def quantity(value: float) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from . import files
 
-FORMAT = 1
+FORMAT = 2
 Arrays = dict[str, NDArray[Any]]
 
 

@@ -30,6 +30,7 @@ METRIC_TYPES: dict[str, type] = {"label": str, "algorithm": str, "seed": int, "r
 CHECKPOINTS = "checkpoints"
 UNFINISHED = "unfinished.json"
 LIVE = ("rounds.csv", "live.json")  # what a run tells while it goes on
+OWN = "own.npz"  # how well the model does on each device's own data
 
 
 def refuse_used_folder(folder: str | Path) -> None:
@@ -104,6 +105,7 @@ def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
     files.write_text(path / "experiment.toml", files.to_toml(result.experiment.to_dict()))
     files.write_csv(path / "metrics.csv", result.metrics)
     files.write_npz(path / "devices.npz", _text_to_codes(result.devices, result.labels))
+    files.write_npz(path / OWN, _text_to_codes(result.own, result.labels))
     files.write_npz(path / "models.npz", {f"{i}": t.model for i, t in enumerate(result.trajectories)})
     files.write_json(path / "summary.json", result.summary)
     if report:
@@ -130,19 +132,21 @@ def load(folder: str | Path) -> Result:
         facts = info.pop("trajectories")
         metrics = files.read_csv(path / "metrics.csv", METRIC_TYPES)
         devices = files.read_npz(path / "devices.npz")
+        own = files.read_npz(path / OWN) if (path / OWN).is_file() else {}  # runs of version 0.1 have none
         models = files.read_npz(path / "models.npz")
         order = list(dict.fromkeys(fact["label"] for fact in facts))
         trajectories = []
         for i, fact in enumerate(facts):
             mine = (metrics["label"] == fact["label"]) & (metrics["seed"] == fact["seed"])
-            theirs = (devices["label"] == order.index(fact["label"])) & (devices["seed"] == fact["seed"])
+            unit = order.index(fact["label"]), fact["seed"]
             compute_s = fact.pop("compute_s")
             trajectories.append(
                 Trajectory(
                     **fact,
                     compute_s=math.nan if compute_s is None else compute_s,
                     metrics={k: v[mine] for k, v in metrics.items() if k not in ("label", "algorithm", "seed")},
-                    devices={k: v[theirs] for k, v in devices.items() if k not in ("label", "seed")},
+                    devices=_rows_of(devices, *unit),
+                    own=_rows_of(own, *unit) if own else {},
                     model=models[str(i)],
                 )
             )
@@ -172,6 +176,12 @@ def _facts(t: Trajectory) -> dict[str, Any]:
         "label": t.label, "algorithm": t.algorithm, "seed": t.seed,
         "diverged_round": t.diverged_round, "stopped_round": t.stopped_round, "compute_s": t.compute_s,
     }  # fmt: skip
+
+
+def _rows_of(columns: Columns, label: int, seed: int) -> Columns:
+    """The rows of one trajectory in a table whose labels are codes."""
+    mine = (columns["label"] == label) & (columns["seed"] == seed)
+    return {name: values[mine] for name, values in columns.items() if name not in ("label", "seed")}
 
 
 def _text_to_codes(columns: Columns, labels: list[str]) -> Columns:

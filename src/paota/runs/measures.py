@@ -7,6 +7,8 @@
 - **Median and quartiles** over the seeds: linear interpolation between neighbours in the order in which never comes
   last. Between a number and never lies nothing, so such a quantile is never. In words: a median is never exactly if at
   least half of the seeds never got there, and quartiles cannot contradict it.
+- **Worst and best tenth** of the devices: the mean over the tenth of them (rounded up) on whose own kind of data the
+  model does worst, or best; a diverged seed has 0.
 
 Intervals and tests over the seeds are in `inference`.
 """
@@ -94,6 +96,29 @@ def final_accuracy(run: Judged) -> float:
 def final_loss(run: Judged) -> float:
     """The last known test loss of one run; infinite if it diverged."""
     return float(newest(run.metrics["test_loss"], diverged=run.diverged_round is not None, lost=math.inf))
+
+
+def worst_tenth(values: ArrayLike) -> float:
+    """The mean of the lowest tenth of values `[devices]`, at least of one; unknown ones do not count, NaN if all are."""
+    return _tenth(values, 1)
+
+
+def best_tenth(values: ArrayLike) -> float:
+    """The mean of the highest tenth, as `worst_tenth`."""
+    return _tenth(values, -1)
+
+
+def deviation(values: ArrayLike) -> float:
+    """The standard deviation over devices of values `[devices]`; unknown ones do not count, NaN if all are."""
+    known = np.asarray(values, float)
+    known = known[~np.isnan(known)]
+    return float(known.std()) if len(known) else math.nan
+
+
+def _tenth(values: ArrayLike, direction: int) -> float:
+    known = np.asarray(values, float)
+    known = np.sort(known[~np.isnan(known)])[::direction]
+    return float(known[: math.ceil(len(known) / 10)].mean()) if len(known) else math.nan
 
 
 def quantile(values: ArrayLike, share: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import UserError, unknown_name
 from ..experiment import Experiment
-from . import measures, trained
+from . import fairness, measures, trained
 from .files import Columns, to_pandas
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..data.dataset import Dataset
     from ..data.shards import Shards
 
+TABLES = ("metrics", "devices", "own")
 COLUMN_SYNONYMS = {
     "accuracy": "test_accuracy", "acc": "test_accuracy", "loss": "test_loss", "time": "time_s", "seconds": "time_s",
     "rounds": "round", "staleness": "staleness_mean", "energy": "energy_j", "noise": "noise_std",
@@ -39,6 +40,7 @@ class Trajectory:
     seed: int
     metrics: Columns  # one row a round; row 0 is the initial model
     devices: Columns  # one row for every device in every event
+    own: Columns = field(default_factory=dict)  # one row for every device at some looks: see `fairness.own_records`
     model: NDArray[Any]  # the last global model, [d]
     diverged_round: int | None = None  # the first round whose model is not finite
     compute_s: float = math.nan  # compiling excluded, evaluation included
@@ -112,6 +114,19 @@ class Result:
     def devices(self) -> Columns:
         """One row for every device in every event of every trajectory."""
         return _stack(self.trajectories, "devices")
+
+    @property
+    def own(self) -> Columns:
+        """One row for every device at the looks of `evaluation.devices_every`: how well the model does on its own data."""
+        return _stack(self.trajectories, "own")
+
+    def by_device(self, label: str) -> Columns:
+        """One row for every device and seed of one algorithm, from its last model: see `fairness.by_device`.
+
+        `accuracy` on the device's own kind of data, beside how often, how stale and over what channel it was heard.
+        """
+        tables = [(t.seed, fairness.by_device(t.metrics, t.devices, t.own)) for t in self.of(label)]
+        return _rows([{"seed": np.full(len(table["device"]), seed), **table} for seed, table in tables])
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -243,11 +258,12 @@ class Result:
         """A table as a pandas DataFrame.
 
         Args:
-            table: "metrics" (one row a round) or "devices" (one row for every device in every event).
+            table: "metrics" (one row a round), "devices" (one row for every device in every event) or "own" (how well
+                the model does on each device's own kind of data).
         """
-        if table not in ("metrics", "devices"):
-            raise unknown_name("table", table, ("metrics", "devices"))
-        return to_pandas(self.metrics if table == "metrics" else self.devices)
+        if table not in TABLES:
+            raise unknown_name("table", table, TABLES)
+        return to_pandas(getattr(self, table))
 
     def save(self, folder: str | Path, *, report: bool = True) -> Path:
         """Write the run folder: experiment, tables, models, summary, report.
@@ -285,6 +301,7 @@ def summarise(result: Result) -> dict[str, Any]:
             "accuracy_at_equal_time": _accuracies([measures.accuracy_at(t, equal_time_s, "time_s") for t in runs]),
             "rounds_to": {f"{target:g}": _reaches(runs, target, "round") for target in targets},
             "seconds_to": {f"{target:g}": _reaches(runs, target, "time_s") for target in targets},
+            "devices": _devices(runs),
             "rounds_per_second": rounds / max(sum(t.compute_s for t in runs), 1e-9),
             "diverged": [{"seed": t.seed, "round": t.diverged_round} for t in runs if t.diverged_round is not None],
             "stopped": [{"seed": t.seed, "round": t.stopped_round} for t in runs if t.stopped_round is not None],
@@ -292,6 +309,7 @@ def summarise(result: Result) -> dict[str, Any]:
     return {
         "name": result.experiment.name,
         "version": result.info.get("paota"),
+        "score": result.info.get("score", "accuracy"),
         "seeds": result.seeds,
         "targets": list(targets),
         "equal_time_s": equal_time_s,
@@ -313,14 +331,36 @@ def _reaches(runs: Sequence[Trajectory], target: float, along: str) -> dict[str,
     }  # fmt: skip
 
 
+def _devices(runs: Sequence[Trajectory]) -> dict[str, Any]:
+    """How the model serves the devices on their own data at the end; empty where it was not recorded."""
+    finals = [fairness.final_scores(t.own) for t in runs]
+    if not all(len(final) for final in finals):
+        return {}
+    lost = [t.diverged_round is not None for t in runs]
+    return {
+        name: _accuracies([0.0 if gone else measure(final) for gone, final in zip(lost, finals, strict=True)])
+        for name, measure in _OVER_DEVICES.items()
+    }
+
+
+_OVER_DEVICES: dict[str, Callable[[Any], float]] = {
+    "worst_tenth": measures.worst_tenth, "best_tenth": measures.best_tenth, "deviation": measures.deviation,
+}  # fmt: skip
+
+
 def _stack(trajectories: Sequence[Trajectory], table: str) -> Columns:
     parts = []
     for t in trajectories:
         columns: Columns = getattr(t, table)
-        length = len(next(iter(columns.values())))
+        length = len(next(iter(columns.values()), ()))
         names = {"label": t.label, "algorithm": t.algorithm} if table == "metrics" else {"label": t.label}
         constant: Columns = {name: np.full(length, value, dtype=object) for name, value in names.items()}
         parts.append({**constant, "seed": np.full(length, t.seed), **columns})
+    return _rows(parts)
+
+
+def _rows(parts: Sequence[Columns]) -> Columns:
+    """Tables below each other."""
     names_of_all = dict.fromkeys(name for part in parts for name in part)
     return {  # a column that only some trajectories have, such as `lost`, is NaN for the others
         name: np.concatenate([part.get(name, np.full(len(part["seed"]), np.nan)) for part in parts])

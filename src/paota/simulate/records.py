@@ -15,6 +15,7 @@ from ..air.spending import device_spending, event_spending
 from ..air.uplink import noise_power_w
 from ..callbacks.base import Round
 from ..experiment import Contestant
+from ..runs.fairness import own_records
 from ..runs.files import Columns
 from ..runs.results import Trajectory
 from ..timing.timeline import Timeline
@@ -44,6 +45,7 @@ def trajectory_of(
             **_privacy_of(contestant, timeline, log),
         },
         devices=device_records_of(timeline, log, spent),
+        own=own_records_of(plan, seed, log),
         model=model,
         diverged_round=diverged_round,
         stopped_round=stopped_round,
@@ -119,6 +121,15 @@ def rounds_of(
             label=contestant.label, algorithm=contestant.algorithm_name, seed=seed, round=number, rounds=rounds,
             metrics=values, model=model if row is rows[-1] else None, records=functools.partial(devices_of, number),
         )  # fmt: skip
+
+
+def own_records_of(plan: Plan, seed: int, log: Any) -> Columns:
+    """How well the model does on each device's own kind of data; empty where the log does not know it."""
+    if not log.score_by_label.shape[1]:
+        return {}
+    judged = np.flatnonzero(~np.isnan(log.test_accuracy))
+    every = plan.experiment.evaluation.devices_every
+    return own_records(judged + 1, log.score_by_label[judged], plan.dataset, plan.shards[seed], every=every)
 
 
 def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parameters: int, uploads: Any) -> Columns:
@@ -203,6 +214,7 @@ def device_records_of(timeline: Timeline, log: Any, spent: Columns) -> Columns:
         "weight": log.weight[mask][kept],
         "similarity": log.similarity[mask][kept],
         "transmit_w": log.transmit_power_w[mask][kept],
+        "channel_gain": log.channel_gain[mask][kept],
         **{name: spent[name][kept] for name in ("energy_j", "airtime_s", "compute_j")},
     }
 

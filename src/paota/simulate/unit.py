@@ -57,7 +57,8 @@ class Unit:
         self.fleet = schedule.fleet(self.contestant, self.seed)
         model = self.task.initial_model(self.seed)
         self.num_parameters = model.size
-        self.initial = [float(value) for value in engine.judge(self.task, model, self.fleet)]
+        *initial, by_label = engine.judge(self.task, model, self.fleet)
+        self.initial, self.num_labels = [float(value) for value in initial], len(by_label)
         self.state = self._begin(schedule.initial_state(self.rule, model, sizes=self.sizes))
         self.events = schedule.events_a_call or 1  # of the next call
         self.begun = True
@@ -158,7 +159,9 @@ class Unit:
     def _whole_log(self) -> Any:
         if not self.logs:
             none, nobody = np.zeros(0, np.float32), np.zeros((0, self.sizes.places), np.float32)
-            self.logs = [engine.Log(none, none, none, none, none.astype(bool), nobody, nobody, nobody, nobody)]  # type: ignore[arg-type]
+            columns = {name: nobody if name in engine.PER_DEVICE else none for name in engine.Log._fields}
+            columns |= {"finite": none.astype(bool), "score_by_label": np.zeros((0, self.num_labels), np.float32)}
+            self.logs = [engine.Log(**columns)]  # type: ignore[arg-type]
         self.logs[:] = [jax.tree.map(lambda *parts: np.concatenate(parts), *self.logs)]
         return self.logs[0]
 

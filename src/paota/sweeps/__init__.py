@@ -6,11 +6,13 @@ import os
 import pickle
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
 from ..experiment import Experiment, as_experiment
+from ..pages.words import Score
 from ..rng import Seeds, seed_numbers
 from ..runs.pool import Update, Watch, run_tasks
 from ..runs.task import RunTask
@@ -146,17 +148,20 @@ def gather(path: Path, spec: SweepSpec, failed: Mapping[int, str], *, keep: bool
     from ..pages.sweep import write_page
     from ..runs.files import write_csv
 
-    metric = parse_metric(spec.best)
-    metrics = standard_metrics(metric, spec.experiment.targets)
+    metrics = standard_metrics(parse_metric(spec.best), spec.experiment.targets)
     rows: list[SweepRow] = []
+    judged_by = set()
     for point in spec.points:
         result = folders.finished(folders.path_of(path, spec, point), point, spec.seeds)
         if result is not None:
             rows += rows_of(point, result, metrics)
+            judged_by.add(result.info.get("score", "accuracy"))
+    score = Score(judged_by.pop() if len(judged_by) == 1 else "accuracy")
+    metrics = tuple(replace(metric, score=score) for metric in metrics)
     made = Sweep(
         name=spec.experiment.name,
         axes=spec.axes,
-        best_by=metric,
+        best_by=metrics[0],
         metrics=metrics,
         seeds=len(seed_numbers(spec.seeds, spec.experiment.seed)),
         rows=tuple(rows),

@@ -87,7 +87,12 @@ def refuse_other(folder: str | Path, spec: SweepSpec) -> None:
 
 def path_of(folder: Path, spec: SweepSpec, point: Point) -> Path:
     """The run folder of a point."""
-    return folder / "points" / f"{point.index:0{max(3, len(str(len(spec.points) - 1)))}d}"
+    return folder / inner_path(point.index, len(spec.points))
+
+
+def inner_path(point: int, points: int) -> str:
+    """The run folder of a point within its sweep's."""
+    return f"points/{point:0{max(3, len(str(points - 1)))}d}"
 
 
 def finished(path: Path, point: Point, seeds: int | tuple[int, ...]) -> Result | None:

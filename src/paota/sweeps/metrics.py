@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..errors import UserError, unknown_name
-from ..pages.words import percent, quantity, target_percent
+from ..pages.words import Score, quantity
 from ..runs import measures
 from ..runs.measures import Spread
 from ..runs.results import Trajectory
@@ -21,16 +21,16 @@ class Kind:
 
     argument: str
     smaller_is_better: bool
-    title: str  # {} stands for the argument
+    title: str  # {at} stands for the argument, {score} for what the model is judged by
 
 
 KINDS = {
-    "seconds_to": Kind("accuracy", True, "simulated seconds to {} test accuracy"),
-    "rounds_to": Kind("accuracy", True, "rounds to {} test accuracy"),
-    "joules_to": Kind("accuracy", True, "joules (sending and computing) to {} test accuracy"),
-    "final_accuracy": Kind("", False, "test accuracy at the end"),
-    "accuracy_at": Kind("seconds", False, "test accuracy after {} simulated seconds"),
-    "accuracy_after": Kind("rounds", False, "test accuracy after {} rounds"),
+    "seconds_to": Kind("accuracy", True, "simulated seconds to {at} test {score}"),
+    "rounds_to": Kind("accuracy", True, "rounds to {at} test {score}"),
+    "joules_to": Kind("accuracy", True, "joules (sending and computing) to {at} test {score}"),
+    "final_accuracy": Kind("", False, "test {score} at the end"),
+    "accuracy_at": Kind("seconds", False, "test {score} after {at} simulated seconds"),
+    "accuracy_after": Kind("rounds", False, "test {score} after {at} rounds"),
     "final_loss": Kind("", True, "test loss at the end"),
 }
 
@@ -41,6 +41,7 @@ class Metric:
 
     name: str
     argument: float = math.nan
+    score: Score = field(default=Score(), compare=False)  # what the model is judged by
 
     @property
     def kind(self) -> Kind:
@@ -54,9 +55,10 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """In words, e.g. `simulated seconds to 80 % test accuracy`."""
-        is_share = self.kind.argument == "accuracy"
-        return self.kind.title.format(target_percent(self.argument) if is_share else quantity(self.argument))
+        """In words, e.g. `simulated seconds to 80 % test {score}`."""
+        to_target = self.kind.argument == "accuracy"
+        at = self.score.target(self.argument) if to_target else quantity(self.argument)
+        return self.kind.title.format(at=at, score=self.score.name)
 
     @property
     def worst(self) -> float:
@@ -93,20 +95,24 @@ class Metric:
         if not math.isfinite(value):
             return "never" if self.kind.argument == "accuracy" else "-"
         if self.name in ("final_accuracy", "accuracy_at", "accuracy_after"):
-            return percent(value)
+            return self.score.show(value)
         if self.name == "final_loss":
             return f"{value:.4g}"
-        unit = {"seconds_to": " s", "rounds_to": " rounds", "joules_to": " J"}[self.name]
-        return f"{quantity(value)}{unit}"
+        return f"{quantity(value)} {self.unit}"
+
+    @property
+    def unit(self) -> str:
+        """Of what is spent on the way to a target; empty for all others."""
+        return {"seconds_to": "s", "rounds_to": "rounds", "joules_to": "J"}.get(self.name, "")
 
     def phrase(self, value: float) -> str:
         """`80 % after 240 s`."""
         shown = self.show(value)
         match self.name:
             case "seconds_to" | "rounds_to":
-                return f"{target_percent(self.argument)} after {shown}"
+                return f"{self.score.target(self.argument)} after {shown}"
             case "joules_to":
-                return f"{target_percent(self.argument)} for {shown}"
+                return f"{self.score.target(self.argument)} for {shown}"
             case "accuracy_at":
                 return f"{shown} after {quantity(self.argument)} s"
             case "accuracy_after":

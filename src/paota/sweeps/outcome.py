@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import unknown_name
-from ..pages.words import counted, percent
+from ..pages.words import counted
 from ..runs.files import Columns, to_pandas
 from ..runs.measures import Spread
 from ..runs.results import Result
@@ -122,37 +122,40 @@ def as_good(rows: Sequence[SweepRow], best: SweepRow, metric: Metric) -> list[Sw
     return [row for row in rows if row is not best and low <= row.scores[metric.text].median <= high]
 
 
-def sentence(sweep: Sweep, label: str) -> str:
-    """`timing.period_s = 6 for paota: 80 % after 240 s (median of 5 seeds, middle half 232 s to 248 s).`"""
+def sentence(sweep: Sweep, label: str, where: Callable[[Sequence[Axis], Sequence[Any]], str] = place) -> str:
+    """`timing.period_s = 6 for paota: 80 % after 240 s (median of 5 seeds, middle half 232 s to 248 s).`
+
+    `where` says a combination of values; by default in the words of an experiment file.
+    """
     metric, rows = sweep.best_by, sweep.of(label)
     best = best_row(rows, metric)
     if best is None:
-        return _nobody(sweep, label, rows)
+        return _nobody(sweep, label, rows, where)
     mine = best.scores[metric.text]
     many = len(mine.values) > 1
-    text = f"{place(sweep.axes, best.values)} for {label}: {metric.phrase(mine.median)} "
+    text = f"{where(sweep.axes, best.values)} for {label}: {metric.phrase(mine.median)} "
     spread = f"middle half {metric.show(mine.low)} to {metric.show(mine.high)}"
     text += f"(median of {len(mine.values)} seeds, {spread})." if many else "(one seed)."
     others = as_good(rows, best, metric) if many else []
     if others:
-        named = "; ".join(place(sweep.axes, row.values) for row in others[:3])
+        named = "; ".join(where(sweep.axes, row.values) for row in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         text += f" Within its spread over the seeds: {named}{more}."
-    return text + "".join(f" {hint}" for hint in _edges(sweep, best))
+    return text + "".join(f" {hint}" for hint in _edges(sweep, best, where))
 
 
-def _nobody(sweep: Sweep, label: str, rows: Sequence[SweepRow]) -> str:
-    final = Metric("final_accuracy")
+def _nobody(sweep: Sweep, label: str, rows: Sequence[SweepRow], where: Any) -> str:
+    final = replace(Metric("final_accuracy"), score=sweep.best_by.score)
     able = [row for row in rows if row.diverged < len(row.scores[final.text].values)]
     if not able:
         return f"{label}: diverged at every point."
     top = max(able, key=lambda row: row.scores[final.text].median)
     text = f"{label}: no point of the grid has a median of {sweep.best_by.title}"
-    highest = percent(top.scores[final.text].median)
-    return f"{text}; the highest accuracy at the end is {highest}, with {place(sweep.axes, top.values)}."
+    highest = final.show(top.scores[final.text].median)
+    return f"{text}; the highest {final.score.name} at the end is {highest}, with {where(sweep.axes, top.values)}."
 
 
-def _edges(sweep: Sweep, best: SweepRow) -> list[str]:
+def _edges(sweep: Sweep, best: SweepRow, where: Any) -> list[str]:
     """A best value at the end of its axis may not be the best there is."""
     hints = []
     for axis, value in zip(sweep.axes, best.values, strict=True):
@@ -160,7 +163,7 @@ def _edges(sweep: Sweep, best: SweepRow) -> list[str]:
             continue
         for end, word in ((min(axis.values), "smaller"), (max(axis.values), "larger")):
             if value == end:
-                hints.append(f"{axis.key} = {show(value)} is the end of its range: {word} values may be better still.")
+                hints.append(f"{where([axis], [value])} is the end of its range: {word} values may be better still.")
     return hints
 
 
@@ -180,7 +183,7 @@ def question(axes: Sequence[Axis]) -> str:
 
 def answer(sweep: Sweep) -> str:
     """One line for the head of a page."""
-    ran = f"{counted(sweep.points, 'point')}, {counted(sweep.seeds, 'seed')} each, judged by {sweep.best_by.text}"
+    ran = f"{counted(sweep.points, 'point')}, {counted(sweep.seeds, 'seed')} each, judged by {sweep.best_by.title}"
     return f"{ran}; {len(sweep.failed)} failed" if sweep.failed else ran
 
 

@@ -50,6 +50,14 @@ class Trained(NamedTuple):
     loss: jax.Array  # mean over the mini-batches just seen [n]
 
 
+class Judged(NamedTuple):
+    """Sums over samples of one model's answers. The last one counts every sample once, whatever its weight."""
+
+    score: jax.Array  # weighted: correct answers, or the model's own score
+    loss: jax.Array  # weighted: cross-entropy, or the model's own loss
+    score_by_label: Float[Array, " C"]  # of the samples with each label
+
+
 class Learner(Protocol):
     """Hashable, with pure and traceable `train` and `judge`."""
 
@@ -67,13 +75,8 @@ class Learner(Protocol):
         """
         ...
 
-    def judge(
-        self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int
-    ) -> tuple[jax.Array, jax.Array]:
-        """Weighted sums of (correct answers, cross-entropy) over the samples `first`, ..., `first` + `count` - 1.
-
-        Or of the model's own score and loss.
-        """
+    def judge(self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int) -> Judged:
+        """Sums over the samples `first`, ..., `first` + `count` - 1, as many of them as there are."""
         ...
 
 
@@ -117,23 +120,27 @@ class GenericLearner:
         last = jnp.max(jnp.where(orders.ready, jnp.arange(n) + 1, 0))
         return jax.lax.fori_loop(0, (last + block - 1) // block, one_more, nothing)
 
-    def judge(
-        self, model: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array, first: Any, count: int
-    ) -> tuple[jax.Array, jax.Array]:
+    def judge(self, model: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array, first: Any, count: int) -> Judged:
         params = self.unravel(model)
         block = min(count, CONVOLVED_BLOCK if self._convolves_on_cpu() else EVALUATION_BLOCK)
 
-        def one_more(i: Any, sums: tuple[jax.Array, jax.Array], size: int = block) -> tuple[jax.Array, jax.Array]:
+        def one_more(i: Any, sums: Judged, size: int = block) -> Judged:
             wanted = first + i * block
             begin = jnp.clip(wanted, 0, len(y) - size)  # a range may end beyond the last sample
             images, labels, share = (jax.lax.dynamic_slice_in_dim(a, begin, size) for a in (x, y, weight))
-            share = jnp.where(begin + jnp.arange(size) >= wanted, share, 0.0)
+            mine = begin + jnp.arange(size) >= wanted
+            share = jnp.where(mine, share, 0.0)
             logits = self.model.apply(params, as_float(images, self.scaling))
-            right = share @ score_of(self.model)(logits, labels).astype(share.dtype)
-            return sums[0] + right, sums[1] + share @ loss_of(self.model)(logits, labels)
+            score = score_of(self.model)(logits, labels).astype(share.dtype)
+            return Judged(
+                sums.score + share @ score,
+                sums.loss + share @ loss_of(self.model)(logits, labels),
+                sums.score_by_label.at[labels].add(jnp.where(mine, score, 0.0)),
+            )
 
         blocks, rest = divmod(count, block)
-        sums = jax.lax.fori_loop(0, blocks, one_more, (jnp.zeros(()), jnp.zeros(())))
+        nothing = Judged(jnp.zeros(()), jnp.zeros(()), jnp.zeros(self.num_classes))
+        sums = jax.lax.fori_loop(0, blocks, one_more, nothing)
         return one_more(blocks, sums, rest) if rest else sums
 
     def devices_at_once(self) -> int:
@@ -248,7 +255,7 @@ def choose(
     if hasattr(model, "learner"):  # computed outside JAX
         if shifted:
             raise UserError("an algorithm that shifts gradients cannot train a model that is computed outside JAX")
-        learner: Learner = model.learner(training, scaling)
+        learner: Learner = model.learner(training, num_classes, scaling)
         return learner, learner.name
     wanted = os.environ.get("PAOTA_LEARNER", "auto")
     if wanted not in ("auto", "generic"):

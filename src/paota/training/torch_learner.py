@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from ..registry import OPTIMISERS
 from .augmentation import PADDING
-from .learner import Orders, Trained
+from .learner import Judged, Orders, Trained
 from .optimisers import Adam, Momentum, Sgd
 from .settings import Training
 
@@ -40,6 +40,7 @@ class TorchLearner:
     """A `Learner` for a PyTorch module: plain SGD, momentum and Adam with everything else that `[training]` has."""
 
     model: TorchModel
+    num_classes: int
     scaling: Scaling | None = None
 
     @property
@@ -60,14 +61,12 @@ class TorchLearner:
         local, loss = jax.pure_callback(self._train, shapes, training, orders, y[orders.sample], ring, x)
         return Trained(local, local - ring[orders.slot], loss)
 
-    def judge(
-        self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int
-    ) -> tuple[jax.Array, jax.Array]:
-        number = jax.ShapeDtypeStruct((), weight.dtype)
-        score, loss = jax.pure_callback(
-            functools.partial(self._judge, count), (number, number), model, x, y, weight, first
+    def judge(self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int) -> Judged:
+        shapes: Any = [jax.ShapeDtypeStruct(shape, weight.dtype) for shape in ((), (), (self.num_classes,))]
+        judged: Judged = jax.pure_callback(
+            functools.partial(self._judge, count), Judged(*shapes), model, x, y, weight, first
         )
-        return score, loss
+        return judged
 
     def _train(
         self, training: Training, orders: Orders, labels: Any, ring: Any, number: Any
@@ -126,24 +125,24 @@ class TorchLearner:
             total += loss.item()
         return total / steps
 
-    def _judge(
-        self, count: int, model: Any, number: Any, y: Any, weight: Any, first: Any
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _judge(self, count: int, model: Any, number: Any, y: Any, weight: Any, first: Any) -> Any:
         import torch
 
         labels, shares, x = np.array(y), np.array(weight), _samples[int(number)]
         begin, end = int(first), min(int(first) + count, len(labels))
-        sums = np.zeros(2)
+        score, loss, by_label = 0.0, 0.0, np.zeros(self.num_classes)
         with self.model.workspace() as work, torch.inference_mode():
             work.module.eval()
             work.weights.copy_(torch.from_numpy(np.array(model)))
             for at in range(begin, end, JUDGED_AT_ONCE):
                 block = slice(at, min(at + JUDGED_AT_ONCE, end))
                 outputs, expected = work.outputs(np.array(x[block]), self.scaling), work.labels(labels[block])
-                for i, judge in enumerate((self.model.score_of, self.model.loss_of)):
-                    sums[i] += shares[block] @ judge(outputs, expected).cpu().numpy()
-        score, loss = sums.astype(shares.dtype)
-        return score, loss
+                scores = self.model.score_of(outputs, expected).cpu().numpy()
+                score += shares[block] @ scores
+                loss += shares[block] @ self.model.loss_of(outputs, expected).cpu().numpy()
+                by_label += np.bincount(labels[block], scores, minlength=self.num_classes)
+        sums: Any = [np.asarray(part, shares.dtype) for part in (score, loss, by_label)]
+        return Judged(*sums)
 
 
 def cropped(images: NDArray[Any], draws: NDArray[Any]) -> NDArray[Any]:

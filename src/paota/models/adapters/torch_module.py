@@ -37,12 +37,12 @@ class TorchModel(Adapted):
         shape = jax.ShapeDtypeStruct((sum(p.numel() for p in trainable),), jnp.float32)
         return jax.pure_callback(self._anew, shape, jax.random.bits(key)).astype(float)
 
-    def learner(self, training: Training, scaling: Scaling | None = None) -> TorchLearner:
+    def learner(self, training: Training, num_classes: int, scaling: Scaling | None = None) -> TorchLearner:
         """What trains and judges it, or a sentence that says which setting it cannot follow."""
         from ...training.torch_learner import TorchLearner, refuse_unknown
 
         refuse_unknown(training)
-        return TorchLearner(self, scaling)
+        return TorchLearner(self, num_classes, scaling)
 
     def try_out(self, input_shape: tuple[int, ...], num_classes: int) -> Trial:
         """The shapes that come of samples of zeros."""

@@ -14,11 +14,12 @@
   }
   // What the reader chose. The address keeps it (#axis=rounds&theme=dark&hide=1&at=power), so a reload or a link shows
   // the same; `at` is the section that was jumped to.
-  const state = { theme: null, hidden: new Set(), choices: {}, at: null, drawAll: false };
+  const state = { theme: null, hidden: new Set(), choices: {}, at: null, drawAll: false, printing: false };
   const started = new Set(); // figures that were asked for once; the others wait until they come near
   const waiting = []; // figures to draw now, in order
 
-  const theme = () => state.theme ?? (systemDark.matches ? "dark" : "light");
+  const theme = () => state.printing ? "light" : state.theme ?? (systemDark.matches ? "dark" : "light");
+  const small = () => narrow.matches && !state.printing;
 
   // ---- colours and names -------------------------------------------------------------------------------------------
   // "$muted" is a colour of the page, "$staleness2" one of a list. Only keys that hold colours are looked at: elsewhere it
@@ -80,15 +81,17 @@
   function dressed(given) {
     const texts = ["x", "y", "text"].filter((key) => Array.isArray(given[key])).map((key) => [key, plainAll(given[key])]);
     const trace = { ...given, ...Object.fromEntries(texts) };
-    if (trace.series === undefined) return [narrow.matches ? smaller(coloured(trace)) : coloured(trace)];
+    if (trace.series === undefined) return [small() ? smaller(coloured(trace)) : coloured(trace)];
     const series = payload.series[trace.series];
     if (state.hidden.has(trace.series)) return [];
     const hex = seriesColour(series);
-    const { series: _, band: hasBand, dash, ...rest } = coloured(trace);
-    const shown = { ...rest, name: short(trace.name ?? series.name), showlegend: trace.name !== undefined };
+    const { series: _, band: hasBand, dash, table, ...rest } = coloured(trace);
+    // On paper every figure has its own legend; the page's is far away.
+    const shown = { ...rest, name: short(trace.name ?? series.name), showlegend: state.printing || trace.name !== undefined };
     if (trace.mode === "text") { // a phone has room for the crosses only; the numbers are in the table
       shown.textfont = { color: payload.palette[theme()].chrome.muted, size: 12 };
-      if (narrow.matches) shown.text = shown.text.map((text) => text === "✕" ? text : "");
+      shown.showlegend = false;
+      if (small()) shown.text = shown.text.map((text) => text === "✕" ? text : "");
       return [shown];
     }
     if (trace.type === "scatter") {
@@ -106,9 +109,14 @@
 
   function axis(own, chrome) {
     return { gridcolor: chrome.grid, linecolor: chrome.rule, zerolinecolor: chrome.grid, tickcolor: chrome.rule,
-      automargin: true, nticks: narrow.matches ? 6 : 10, fixedrange: touch.matches, ...own,
+      automargin: true, nticks: small() ? 6 : 10, fixedrange: touch.matches, ...own,
       ...(own?.ticktext && { ticktext: plainAll(own.ticktext) }),
       title: { standoff: 8, font: { size: 12, color: chrome.muted }, ...own?.title, text: short(own?.title?.text ?? "") } };
+  }
+
+  function legendOf(view) {
+    const shown = state.printing && view.traces.some((trace) => trace.series !== undefined);
+    return { showlegend: shown, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" } };
   }
 
   function layoutOf(view) {
@@ -118,10 +126,10 @@
     own.annotations?.forEach((note) => { note.text = short(note.text); });
     return {
       paper_bgcolor: chrome.card, plot_bgcolor: chrome.card, autosize: true,
-      font: { family: getComputedStyle(document.body).fontFamily, size: narrow.matches ? 11 : 12, color: chrome.muted },
+      font: { family: getComputedStyle(document.body).fontFamily, size: small() ? 11 : 12, color: chrome.muted },
       margin: { l: 44, r: 12, t: 12, b: 40 }, hovermode: "x unified", dragmode: touch.matches ? false : "zoom",
       hoverlabel: { bgcolor: chrome.card, bordercolor: chrome.rule, namelength: -1, font: { color: chrome.text, size: 12 } },
-      showlegend: false, ...own, xaxis: axis(own.xaxis, chrome), yaxis: axis(own.yaxis, chrome),
+      ...legendOf(view), ...own, xaxis: axis(own.xaxis, chrome), yaxis: axis(own.yaxis, chrome),
     };
   }
 
@@ -136,7 +144,8 @@
     const place = plots.get(id);
     const view = viewOf(id);
     try {
-      await Plotly.react(place, view.traces.flatMap(dressed), layoutOf(view), config);
+      const sized = state.printing ? { autosize: false, width: place.clientWidth, height: place.clientHeight } : {};
+      await Plotly.react(place, view.traces.flatMap(dressed), { ...layoutOf(view), ...sized }, config);
       refreshTable(id);
     } catch (problem) {
       place.classList.add("empty");
@@ -167,6 +176,14 @@
     pump();
   }
 
+  // What the window shows at first is drawn before the page counts as loaded: a picture taken then has its figures.
+  const nearby = 400; // px
+  function drawFirst() {
+    const near = [...plots].filter(([, place]) => place.getBoundingClientRect().top < window.innerHeight + nearby);
+    near.forEach(([id]) => started.add(id));
+    Promise.all(near.map(([id]) => draw(id))).then(pump);
+  }
+
   const wantMissing = () => want([...plots.keys()].filter((id) => !started.has(id)));
   const redraw = (chosen = () => true) => want([...started].filter((id) => chosen(payload.figures[id])));
 
@@ -175,9 +192,8 @@
       const near = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
       near.forEach((place) => observer.unobserve(place));
       want(near.map((place) => place.dataset.figure).filter((id) => !started.has(id)));
-    }, { rootMargin: "400px 0px" });
-    plots.forEach((place) => observer.observe(place));
-    if (plots.size === 0) pump();
+    }, { rootMargin: `${nearby}px 0px` });
+    plots.forEach((place) => { if (!started.has(place.dataset.figure)) observer.observe(place); });
   }
 
   // ---- the data behind a figure ------------------------------------------------------------------------------------
@@ -186,7 +202,7 @@
       return [[...view.records], ...view.traces.flatMap((trace) => trace.customdata ?? [])];
     }
     const rows = [["series", ...view.columns, "low", "high"]];
-    for (const trace of view.traces.filter((trace) => trace.mode !== "text")) {
+    for (const trace of view.traces.filter((trace) => trace.mode !== "text" && trace.table !== false)) {
       const name = trace.series === undefined ? trace.name : payload.series[trace.series].name;
       const y = trace.median ?? trace.y;
       const [low, high] = trace.type === "box" ? [trace.q1, trace.q3] : trace.band ?? whiskers(trace);
@@ -235,6 +251,8 @@
     button.addEventListener("click", () => save(csv([head, ...rows]), `${id}.csv`, "text/csv"));
     const picture = element("button", "Save as PNG", { type: "button", class: "button" });
     picture.addEventListener("click", () => Plotly.downloadImage(plots.get(id), { format: "png", scale: 2, filename: id }));
+    const drawing = element("button", "Save as SVG", { type: "button", class: "button" });
+    drawing.addEventListener("click", () => Plotly.downloadImage(plots.get(id), { format: "svg", filename: id }));
     const table = element("table", null);
     table.createTHead().insertRow().append(...head.map((cell) => element("th", cell, { scope: "col" })));
     const body = table.createTBody();
@@ -242,7 +260,7 @@
     const box = element("div", null, { class: "table-box", role: "region", tabindex: "0", "aria-label": `Data of ${payload.figures[id].title}` });
     box.append(table);
     const note = rows.length > mostRows ? [element("p", `The first ${mostRows} of ${rows.length} rows; the file has all.`, { class: "spread" })] : [];
-    details.replaceChildren(details.querySelector("summary"), button, picture, box, ...note);
+    details.replaceChildren(details.querySelector("summary"), button, picture, drawing, box, ...note);
   }
 
   // ---- controls ----------------------------------------------------------------------------------------------------
@@ -314,8 +332,18 @@
   all("[data-save]").forEach((button) => button.addEventListener("click", () =>
     save(document.getElementById(button.dataset.save).textContent, button.dataset.file, "text/plain")));
   window.addEventListener("hashchange", () => { recall(); reflect(); redraw(); });
-  window.addEventListener("beforeprint", () => { // printing does not wait for a queue
-    plots.forEach((_, id) => { if (!started.has(id)) { started.add(id); draw(id); } });
+  // Printing waits for nobody: every figure is drawn at once, on white, as wide as the paper.
+  window.addEventListener("beforeprint", () => {
+    state.printing = true;
+    document.documentElement.classList.add("printing");
+    reflect();
+    plots.forEach((_, id) => { started.add(id); draw(id); });
+  });
+  window.addEventListener("afterprint", () => {
+    state.printing = false;
+    document.documentElement.classList.remove("printing");
+    reflect();
+    redraw();
   });
   window.addEventListener("error", (event) => {
     const problem = document.getElementById("problem");
@@ -331,6 +359,7 @@
 
   recall();
   reflect();
+  drawFirst();
   watch();
   if (state.drawAll) wantMissing();
 })();

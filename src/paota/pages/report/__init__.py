@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import UserError
 from ...runs.files import to_toml, write_text
-from ..page import Page, Section, SettingsFile
+from ..page import Page, Section, SettingsFile, with_coincidences
 from ..page import render as render_page
 from ..words import sentences
 from .findings import headline, what_ran
@@ -76,14 +76,15 @@ def build(study: Study, title: str, points: int) -> Page:
             settings=[_settings(run) for run in study.runs],
         ),
     ]
+    legend = [entry.style for entry in study.drawn]
     return Page(
         kind="PAOTA report",
         title=title,
         heading=title,
         ran=what_ran(study),
         findings=headline(study),
-        sections=[section for section in sections if section],
-        legend=[entry.style for entry in study.drawn],
+        sections=[with_coincidences(section, legend) for section in sections if section],
+        legend=legend,
         left_out=len(study.entries) - len(study.drawn),
     )
 

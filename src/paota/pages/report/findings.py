@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ..curves import column, last_before, number
-from ..words import counted, isolated, listing, percent, quantity, strong, target_percent
+from ..words import counted, isolated, listing, percent, quantity, strong
 from .study import Entry, Study
 
 
@@ -31,9 +31,17 @@ def what_ran(study: Study) -> Markup:
 
 
 def headline(study: Study) -> list[Markup]:
-    """The findings, as sentences: who is soonest, who is best in the end, what went wrong."""
-    sentences = [_soonest(study), _best(study), *_diverged(study)]
+    """The findings, as sentences: who is soonest, who is best in the end, what went wrong.
+
+    Nothing good is said of an algorithm that diverged with some seed, and those that the report shows as equal are equal.
+    """
+    sentences = [_soonest(study), _best(study), _served(study), *_diverged(study)]
     return [sentence for sentence in sentences if sentence]
+
+
+def sound(study: Study) -> list[Entry]:
+    """The entries that diverged with no seed."""
+    return [entry for entry in study.entries if not entry.summary.get("diverged")]
 
 
 def reach(entry: Entry, key: str, target: float) -> Mapping[str, Any]:
@@ -44,25 +52,29 @@ def reach(entry: Entry, key: str, target: float) -> Mapping[str, Any]:
 
 def _soonest(study: Study) -> Markup:
     """The highest target that anybody reached, who reached it first, and how far behind the others were."""
-    for target in reversed(study.targets):
-        times = {entry.index: number(reach(entry, "seconds_to", target).get("median")) for entry in study.entries}
+    entries = sound(study)
+    for target in reversed(study.targets if entries else ()):
+        times = {entry.index: number(reach(entry, "seconds_to", target).get("median")) for entry in entries}
         reached = sorted((time, index) for index, time in times.items() if time is not None)
         if not reached:
             continue
-        best_time, best = reached[0]
-        behind = _beside([(study.entries[index], time) for time, index in reached[1:4]], best_time)
-        missing = [isolated(entry.name) for entry in study.entries if times[entry.index] is None]
+        best_time = reached[0][0]
+        first = [study.entries[index] for time, index in reached if quantity(time) == quantity(best_time)]
+        behind = _beside([(study.entries[index], time) for time, index in reached[len(first) :][:3]], best_time)
+        missing = [isolated(entry.name) for entry in entries if times[entry.index] is None]
         others = f"{' and others' if len(missing) > 4 else ''} did not get there"
-        return Markup("{} reaches {} first, after {} simulated seconds{}{}{}.").format(
-            strong(study.entries[best].name),
-            target_percent(target),
+        return Markup("{} {}, after {} simulated seconds{}{}{}.").format(
+            listing([strong(entry.name) for entry in first]),
+            f"reaches {study.score.target(target)} first"
+            if len(first) == 1
+            else f"reach {study.score.target(target)} at the same time",
             quantity(best_time),
             _median_note(study),
             Markup(": {}").format(listing(behind)) if behind else "",
-            Markup("; {}{}").format(listing(missing[:4]), others) if missing and len(study.entries) > 1 else "",
+            Markup("; {}{}").format(listing(missing[:4]), others) if missing and len(entries) > 1 else "",
         )
-    if study.targets:
-        return Markup("Nobody reached {}, the lowest target.").format(target_percent(study.targets[0]))
+    if study.targets and entries:
+        return Markup("Nobody reached {}, the lowest target.").format(study.score.target(study.targets[0]))
     return Markup()
 
 
@@ -70,26 +82,68 @@ def _beside(others: list[tuple[Entry, float]], best_s: float) -> list[Markup]:
     """`9 % sooner than a and b`, `20 % sooner than c`: how the first compares with those behind it."""
     groups: dict[str, list[Markup]] = {}
     for other, time_s in others:
-        lead = "as soon as" if time_s <= best_s else f"{percent(1 - best_s / time_s, 0)} sooner than"
+        lead = f"{percent(1 - best_s / time_s, 0 if best_s < 0.995 * time_s else 1)} sooner than"
         groups.setdefault(lead, []).append(isolated(other.name))
     return [Markup("{} {}").format(lead, listing(names)) for lead, names in groups.items()]
 
 
 def _best(study: Study) -> Markup:
-    finals = [(float(values.mean()), entry) for entry in study.entries if len(values := final_accuracies(entry))]
-    if not finals:
+    able = {entry.index for entry in sound(study)}
+    finals = {entry.index: values for entry in study.entries if len(values := final_accuracies(entry))}
+    best, leaders = _leaders(study, {index: values for index, values in finals.items() if index in able})
+    if not leaders:
         return Markup()
-    best, entry = max(finals, key=lambda found: found[0])
-    sentence = Markup("The best final accuracy is {}, by {}").format(percent(best), strong(entry.name))
-    means = [(float(values.mean()), index) for index, values in equal_time_accuracies(study).items() if len(values)]
-    if len(means) > 1 and study.equal_time_s is not None:
-        leading, index = max(means)
-        same = index == entry.index
-        who = "it leads too," if same else Markup("{} leads").format(strong(study.entries[index].name))
+    name = study.score.name
+    sentence = Markup("The best final {} is {}, by {}").format(name, study.score.show(best), _named(leaders))
+    equal = {index: values for index, values in equal_time_accuracies(study).items() if index in able and len(values)}
+    if len(equal) > 1 and study.equal_time_s is not None:
+        leading, first = _leaders(study, equal)
+        same = [entry.index for entry in first] == [entry.index for entry in leaders]
+        verb = "leads" if len(first) == 1 else "lead"
+        who = (
+            f"{'it leads' if len(first) == 1 else 'they lead'} too,"
+            if same
+            else Markup("{} {}").format(_named(first), verb)
+        )
         sentence += Markup("; at the same simulated time ({} s) {} with {}").format(
-            quantity(study.equal_time_s), who, percent(leading)
+            quantity(study.equal_time_s), who, study.score.show(leading)
         )
     return sentence + "."
+
+
+def _leaders(study: Study, values: Mapping[int, np.ndarray]) -> tuple[float, list[Entry]]:
+    """The highest mean over the seeds, and every entry that is shown with the same number."""
+    means = {index: float(each.mean()) for index, each in values.items()}
+    best = max(means.values(), default=float("nan"))
+    return best, [
+        study.entries[index] for index, mean in means.items() if study.score.show(mean) == study.score.show(best)
+    ]
+
+
+def _named(entries: list[Entry]) -> Markup:
+    names = [strong(entry.name) for entry in entries]
+    return listing(names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} others"])
+
+
+def _served(study: Study) -> Markup:
+    """Whom the final models serve worst: the lowest tenth of the devices on their own kind of data."""
+    worst = {entry.index: number(served(entry, "worst_tenth").get("mean")) for entry in sound(study)}
+    known = {index: np.array([value]) for index, value in worst.items() if value is not None}
+    if not known:
+        return Markup()
+    best, leaders = _leaders(study, known)
+    sentence = Markup("On its own kind of data the worst tenth of the devices sees {}").format(study.score.show(best))
+    if len(leaders) < len(known):
+        last = min(known, key=lambda index: float(known[index][0]))
+        lowest = study.score.show(float(known[last][0]))
+        sentence += Markup(" with {}, and {} with {}").format(_named(leaders), lowest, strong(study.entries[last].name))
+    return sentence + "."
+
+
+def served(entry: Entry, key: str) -> Mapping[str, Any]:
+    """What the summary says of `worst_tenth`, `best_tenth` or `deviation` over the devices; {} if it says nothing."""
+    found = (entry.summary.get("devices") or {}).get(key)
+    return found if isinstance(found, Mapping) else {}
 
 
 def final_accuracies(entry: Entry) -> np.ndarray:
@@ -99,7 +153,7 @@ def final_accuracies(entry: Entry) -> np.ndarray:
 
 
 def equal_time_accuracies(study: Study) -> dict[int, np.ndarray]:
-    """Accuracy of each seed at the time that all entry reached; the summary's own values where that is its time."""
+    """Accuracy of each seed at the time that all entries reached; the summary's own values where that is its time."""
     limit = study.equal_time_s
     if limit is None:
         return {}
@@ -122,9 +176,11 @@ def _diverged(study: Study) -> list[Markup]:
     for entry in study.entries:
         cases = entry.summary.get("diverged") or []
         if cases:
+            everyone = len(cases) == len(entry.seeds) > 1
             where = listing([f"seed {int(case['seed'])} in round {int(case['round'])}" for case in cases[:3]])
             more = f" and {len(cases) - 3} more" if len(cases) > 3 else ""
-            sentences.append(Markup("{} diverged ({}{}).").format(strong(entry.name), where, more))
+            whose = " with every seed" if everyone else ""
+            sentences.append(Markup("{} diverged{} ({}{}).").format(strong(entry.name), whose, where, more))
     return sentences
 
 

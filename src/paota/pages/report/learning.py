@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..curves import Curve, against_round, against_time, against_total, number
-from ..figure import Figure, Layout, Trace, View, axes, level, line, line_chart, numbers, together, whiskers
+from ..figure import Figure, Layout, Trace, View, axes, level, line, line_chart, log_ticks, numbers, together, whiskers
 from ..page import Section
-from ..words import percent, quantity, sentences, target_percent
+from ..words import Score, quantity, sentences
 from .findings import reach
 from .study import Entry, Study
 
@@ -19,16 +19,10 @@ READERS = {"seconds": against_time, "rounds": against_round}
 
 
 def learning_section(study: Study, points: int) -> Section:
-    """Test accuracy, test loss and training loss."""
+    """Test score, test loss and training loss."""
     figures = [
-        _curves(
-            study,
-            points,
-            "test_accuracy",
-            "Test accuracy",
-            "Share of the test images that the global model labels correctly. Dotted lines mark the targets.",
-        ),
-        _curves(study, points, "test_loss", "Test loss", "Mean cross-entropy on the test set; lower is better."),
+        _curves(study, points, "test_accuracy", f"Test {study.score.name}", _score_caption(study)),
+        _curves(study, points, "test_loss", "Test loss", "Mean loss on the test set; lower is better."),
         _curves(
             study, points, "train_loss", "Training loss", "Loss on the devices' own training data; lower is better."
         ),
@@ -52,14 +46,14 @@ def learning_section(study: Study, points: int) -> Section:
 def target_section(study: Study) -> Section:
     """Bars of the simulated seconds or rounds to each target."""
     grouped = {"barmode": "group", "bargap": 0.25, "scattermode": "group", "scattergap": 0.25}
-    layout = axes("test accuracy to reach", y_format=",", from_zero=True, category=True) | grouped
+    layout = axes(f"test {study.score.name} to reach", y_format=",", from_zero=True, category=True) | grouped
     views = {
         axis: View(
             traces=[
                 trace
                 for entry in study.drawn
                 if isinstance(entry.summary.get(key), dict)
-                for trace in _bars(entry, study.targets, key)
+                for trace in _bars(entry, study, key)
             ],
             layout=layout,
             columns=("target", title),
@@ -67,13 +61,13 @@ def target_section(study: Study) -> Section:
         for axis, key, title in (("seconds", "seconds_to", "simulated seconds"), ("rounds", "rounds_to", "rounds"))
     }
     if not study.targets or not any(view.traces for view in views.values()):
-        return Section(id="targets", title="Time to target", intro="This run set no accuracy targets.")
+        return Section(id="targets", title="Time to target", intro="This run set no targets.")
     figure = Figure(
         id="targets",
         title="Simulated seconds or rounds to each target",
         caption="Median over the seeds; the whiskers span the middle half of them. A cross in place of a bar: "
-        "too few seeds reached that accuracy for a median, or none.",
-        alt="Bar chart of the time to each accuracy target. " + _targets_in_words(study),
+        f"too few seeds reached that {study.score.name} for a median, or none.",
+        alt="Bar chart of the time to each target. " + _targets_in_words(study),
         views=views,
         group="axis",
         height_px=340,
@@ -82,30 +76,44 @@ def target_section(study: Study) -> Section:
     return Section(
         id="targets",
         title="Time to target",
-        intro="The simulated second, or the first evaluated round, at which the test accuracy reaches each target.",
+        intro=f"The simulated second, or the first evaluated round, at which the test {study.score.name} reaches each "
+        "target.",
         figures=[figure],
     )
 
 
 def spending_section(study: Study, points: int) -> Section | None:
-    """Accuracy against energy and airtime, for runs that recorded them."""
+    """The score against energy and airtime, for runs that recorded them.
+
+    Methods may differ by powers of ten in what they spend, so the axis is logarithmic.
+    """
     figures = []
+    score = study.score
     for spent, title, unit in (("energy_j", "energy", "joules"), ("airtime_s", "airtime", "seconds")):
-        curves = _read(study.drawn, against_total, spent, "test_accuracy", points)
+        curves = [
+            (entry, curve.at(curve.x > 0))
+            for entry, curve in _read(study.drawn, against_total, spent, "test_accuracy", points)
+            if (curve.x > 0).any()
+        ]
         if curves:
+            ticks, exact = score.formats
+            layout = axes(f"{title} so far, {unit}", y_format=ticks, y_hover=exact, x_log=True)
+            seen = np.concatenate([curve.x for _, curve in curves])
+            layout["xaxis"] |= log_ticks(seen.min(), seen.max())
             figures.append(
                 line_chart(
-                    {"all": (_lines(curves), axes(f"{title} so far, {unit}", y_format=".0%", y_hover=".2%"))},
+                    {"all": (_lines(curves), layout)},
                     id=f"spent-{title}",
-                    title=f"Test accuracy against {title} ({unit})",
-                    y_name="test accuracy",
-                    caption=f"What the accuracy cost: the {title} of all rounds so far, in {unit}.",
-                    alt=f"test accuracy against cumulated {title} in {unit}. {_ends(curves)}",
+                    title=f"Test {score.name} against {title} ({unit})",
+                    y_name=f"test {score.name}",
+                    caption=f"What the {score.name} cost: the {title} of all rounds so far, in {unit}, on a "
+                    "logarithmic axis.",
+                    alt=f"test {score.name} against cumulated {title} in {unit}. {_ends(curves, score)}",
                 )
             )
     if not figures:
         return None
-    intro = "The same accuracy, paid for in energy and time on the air."
+    intro = f"The same {score.name}, paid for in energy and time on the air."
     return Section(id="cost", title="Cost", intro=intro, figures=figures)
 
 
@@ -121,14 +129,17 @@ def side_by_side_section(study: Study, staleness: Sequence[Figure], points: int)
             panels.append(
                 line_chart(
                     {
-                        axis: (_lines(found), _with_targets(study, X_TITLES[axis], y_range=(0, 1)))
+                        axis: (
+                            _lines(found),
+                            _with_targets(study, X_TITLES[axis], y_range=(0, 1) if study.score.is_share else None),
+                        )
                         for axis, found in curves.items()
                     },
                     id=f"run-{position}",
-                    title=f"{run.name}: test accuracy",
-                    y_name="test accuracy",
+                    title=f"{run.name}: test {study.score.name}",
+                    y_name=f"test {study.score.name}",
                     caption="All runs are drawn on the same scale.",
-                    alt=f"test accuracy in the run {run.name}.",
+                    alt=f"test {study.score.name} in the run {run.name}.",
                     group="axis",
                     height_px=260,
                 )
@@ -136,15 +147,24 @@ def side_by_side_section(study: Study, staleness: Sequence[Figure], points: int)
     return Section(
         id="side-by-side",
         title="Runs side by side",
-        intro="One panel for each run, on the same scale: accuracy first, then how stale the contributions were.",
+        intro="One panel for each run, on the same scale: the score first, then how stale the contributions were.",
         figures=[*panels, *staleness],
-        # The accuracies fill whole rows, so that each staleness stands below its own run.
+        # The scores fill whole rows, so that each staleness stands below its own run.
         columns=3 if len(study.runs) % 3 == 0 else 2,
     )
 
 
+def _score_caption(study: Study) -> str:
+    what = (
+        "Share of the test samples that the global model labels correctly."
+        if study.score.name == "accuracy"
+        else "The model's own score, its mean over the test samples; higher is better."
+    )
+    return f"{what} Dotted lines mark the targets." if study.targets else what
+
+
 def _curves(study: Study, points: int, name: str, title: str, caption: str) -> Figure | None:
-    accuracy = name == "test_accuracy"
+    score = study.score if name == "test_accuracy" else None
     curves = {axis: _read(study.drawn, reader, name, points) for axis, reader in READERS.items()}
     if not curves["rounds"]:
         return None
@@ -152,23 +172,24 @@ def _curves(study: Study, points: int, name: str, title: str, caption: str) -> F
         {
             axis: (
                 _lines(found),
-                _with_targets(study, X_TITLES[axis]) if accuracy else axes(X_TITLES[axis], y_hover=".4f"),
+                _with_targets(study, X_TITLES[axis]) if score else axes(X_TITLES[axis], y_hover=".4f"),
             )
             for axis, found in curves.items()
         },
         id=name.replace("_", "-"),
         title=title,
         caption=caption,
-        alt=f"{title.lower()} against simulated seconds or rounds. {_ends(curves['rounds'], accuracy=accuracy)}",
+        alt=f"{title.lower()} against simulated seconds or rounds. {_ends(curves['rounds'], score)}",
         group="axis",
-        height_px=400 if accuracy else 300,
-        wide=accuracy,
+        height_px=400 if score else 300,
+        wide=score is not None,
     )
 
 
 def _with_targets(study: Study, x_title: str, y_range: Sequence[float] | None = None) -> Layout:
-    layout = axes(x_title, y_format=".0%", y_hover=".2%", y_range=y_range)
-    return together(layout, *(level(target) for target in study.targets))
+    ticks, exact = study.score.formats
+    layout = axes(x_title, y_format=ticks, y_hover=exact, y_range=y_range)
+    return together(layout, *(level(at, f"target {study.score.target(at)}", side="left") for at in study.targets))
 
 
 def _read(
@@ -182,14 +203,18 @@ def _lines(curves: Sequence[tuple[Entry, Curve]]) -> list[Trace]:
     return [line(entry.index, curve) for entry, curve in curves]
 
 
-def _bars(entry: Entry, targets: Sequence[float], key: str) -> list[Trace]:
+def _bars(entry: Entry, study: Study, key: str) -> list[Trace]:
     """The bars with their whiskers, and the numbers above them."""
-    times = [reach(entry, key, target) for target in targets]
+    times = [reach(entry, key, target) for target in study.targets]
     low, middle, high = (
         np.array([np.nan if (value := number(time.get(part))) is None else value for time in times])
         for part in ("q25", "median", "q75")
     )
-    shared = {"series": entry.index, "offsetgroup": entry.index, "x": [target_percent(target) for target in targets]}
+    shared = {
+        "series": entry.index,
+        "offsetgroup": entry.index,
+        "x": [study.score.target(target) for target in study.targets],
+    }
     bars = {"type": "bar", "y": numbers(middle), "error_y": whiskers(low, middle, high)}
     texts = ["✕" if np.isnan(value) else quantity(value) for value in middle]
     above = {"y": numbers(np.nan_to_num(np.fmax(middle, high))), "textposition": "top center", "cliponaxis": False}
@@ -203,12 +228,12 @@ def _targets_in_words(study: Study) -> str:
     for entry in study.drawn:
         median = number(reach(entry, "seconds_to", target).get("median"))
         said.append(f"{entry.name} {'never' if median is None else quantity(median) + ' s'}")
-    return f"To {target_percent(target)}: {', '.join(said)}."
+    return f"To {study.score.target(target)}: {', '.join(said)}."
 
 
-def _ends(curves: Sequence[tuple[Entry, Curve]], *, accuracy: bool = True) -> str:
+def _ends(curves: Sequence[tuple[Entry, Curve]], score: Score | None) -> str:
     ends = (
-        f"{entry.name} {percent(curve.middle[-1]) if accuracy else f'{curve.middle[-1]:.3g}'}"
+        f"{entry.name} {score.show(curve.middle[-1]) if score else f'{curve.middle[-1]:.3g}'}"
         for entry, curve in curves
     )
     return f"At the end: {', '.join(ends)}."

@@ -1,4 +1,4 @@
-"""Who is heard: how often each device takes part, and what its contribution weighs."""
+"""Who is heard and who is served: how often each device takes part, what it weighs, how well the model does for it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..curves import Curve, column, thinned
 from ..figure import Figure, Trace, View, axes, level, line, line_chart, numbers, together
 from ..page import Section
 from ..words import percent
+from .served import served_figures
 from .study import Entry, Study
 from .timing import bin_name, staleness_bins
 
@@ -58,9 +59,10 @@ def participation_section(study: Study, points: int) -> Section:
             "unrelated, 0 opposite.",
         ),
     ]
-    present = [figure for figure in figures if figure]
+    present = [*served_figures(study, points), *(figure for figure in figures if figure)]
     intro = (
-        "Whether some devices are hardly heard, and how the power control weighs late and early contributions."
+        "Whom the model serves and whom it does not, whether some devices are hardly heard, and how the power control "
+        "weighs late and early contributions."
         if present
         else "This run kept no records of single devices."
     )

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..curves import column, last_before, number
 from ..page import Table, TableCell, TableRow
-from ..words import counted, percent, quantity, target_percent
-from .findings import equal_time_accuracies, final_accuracies, reach
+from ..words import Score, counted, quantity
+from .findings import equal_time_accuracies, final_accuracies, reach, served
 from .study import Entry, Study
 
 NOTHING = TableCell(text="–", muted=True)
@@ -34,7 +34,7 @@ class _Column:
 
 def results_table(study: Study) -> Table:
     """Accuracies, then rounds and seconds to each target; the best of each column is marked."""
-    columns = [*_accuracy_columns(study), *_target_columns(study)]
+    columns = [*_score_columns(study), *_device_columns(study), *_target_columns(study)]
     rows = zip(*(column.marked() for column in columns), strict=True)
     return Table(
         label="Results table",
@@ -52,21 +52,44 @@ def _head(entry: Entry) -> TableCell:
     return TableCell(text=entry.name, badge=f"diverged in {counted(len(cases), 'seed')}" if cases else "")
 
 
-def _accuracy_columns(study: Study) -> list[_Column]:
-    group = "Test accuracy"
+def _score_columns(study: Study) -> list[_Column]:
+    group = f"Test {study.score.name}"
     last_rounds = [_last_evaluated_round(entry) for entry in study.entries]
     common = min((last for last in last_rounds if last is not None), default=None)
     uneven = len(set(last_rounds)) > 1
     final = "final" if uneven or common is None else f"final, after {counted(common, 'round')}"
-    columns = [_Column(group, final, [_accuracy(final_accuracies(entry)) for entry in study.entries])]
+    columns = [_Column(group, final, [_mean(entry, final_accuracies(entry), study.score) for entry in study.entries])]
     if uneven and common is not None:
-        cells = [_accuracy(last_before(entry.metrics, "test_accuracy", "round", common)) for entry in study.entries]
+        found = [last_before(entry.metrics, "test_accuracy", "round", common) for entry in study.entries]
+        cells = [_mean(entry, values, study.score) for entry, values in zip(study.entries, found, strict=True)]
         columns.append(_Column(group, f"after {counted(common, 'round')}", cells))
     if study.equal_time_s is not None:
         equal = equal_time_accuracies(study)
-        cells = [_accuracy(equal[entry.index]) for entry in study.entries]
+        cells = [_mean(entry, equal[entry.index], study.score) for entry in study.entries]
         columns.append(_Column(group, f"after {quantity(study.equal_time_s)} s", cells))
     return columns
+
+
+def _device_columns(study: Study) -> list[_Column]:
+    """On the devices' own kind of data: the worst tenth of them, and how far they lie apart."""
+    group = "On devices' own data"
+    found = {key: [served(entry, key) for entry in study.entries] for key in ("worst_tenth", "deviation")}
+    if not any(found["worst_tenth"]):
+        return []
+    values = {
+        key: [np.array([x for x in map(number, one.get("values", ())) if x is not None]) for one in each]
+        for key, each in found.items()
+    }
+    worst = [_mean(entry, own, study.score) for entry, own in zip(study.entries, values["worst_tenth"], strict=True)]
+    apart = [_apart(own, study.score) for own in values["deviation"]]
+    return [_Column(group, "worst tenth", worst), _Column(group, "standard deviation", apart)]
+
+
+def _apart(values: np.ndarray, score: Score) -> tuple[TableCell, float | None]:
+    if not len(values):
+        return NOTHING, None
+    mean = float(values.mean())
+    return TableCell(text=f"{100 * mean:.1f} points" if score.is_share else f"{mean:.2g}"), None
 
 
 def _last_evaluated_round(entry: Entry) -> int | None:
@@ -77,18 +100,19 @@ def _last_evaluated_round(entry: Entry) -> int | None:
     return min(ends) if ends else None
 
 
-def _accuracy(values: np.ndarray) -> tuple[TableCell, float | None]:
+def _mean(entry: Entry, values: np.ndarray, score: Score) -> tuple[TableCell, float | None]:
+    """Mean and standard deviation over the seeds; who diverged with one of them cannot be the best."""
     if not len(values):
         return NOTHING, None
-    mean = float(values.mean())
-    spread = [f"± {100 * float(values.std()):.1f}"] if len(values) > 1 else []
-    return TableCell(text=percent(mean), notes=spread), mean
+    mean, deviation = float(values.mean()), float(values.std())
+    spread = [f"± {100 * deviation:.1f}" if score.is_share else f"± {deviation:.2g}"] if len(values) > 1 else []
+    return TableCell(text=score.show(mean), notes=spread), None if entry.summary.get("diverged") else mean
 
 
 def _target_columns(study: Study) -> list[_Column]:
     return [
         _Column(
-            group, target_percent(target), [_time_cell(entry, reach(entry, key, target)) for entry in study.entries]
+            group, study.score.target(target), [_time_cell(entry, reach(entry, key, target)) for entry in study.entries]
         )
         for key, group in (("rounds_to", "Rounds to"), ("seconds_to", "Simulated seconds to"))
         for target in study.targets
@@ -105,4 +129,4 @@ def _time_cell(entry: Entry, time: Any) -> tuple[TableCell, float | None]:
     if median is None:
         return TableCell(text="not reached", muted=True, notes=some), None
     spread = [f"{quantity(low)}–{quantity(high)}"] if seeds > 1 and low is not None and high is not None else []
-    return TableCell(text=quantity(median), notes=spread + some), -median
+    return TableCell(text=quantity(median), notes=spread + some), None if entry.summary.get("diverged") else -median

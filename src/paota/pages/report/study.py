@@ -14,6 +14,7 @@ import numpy as np
 from ..curves import Rows, number
 from ..figure import Style
 from ..palette import MOST_SERIES, style_of
+from ..words import Score
 
 
 class ResultLike(Protocol):
@@ -36,6 +37,10 @@ class ResultLike(Protocol):
         """One row for each contribution of a device."""
 
     @property
+    def own(self) -> Mapping[str, np.ndarray]:
+        """One row for each device at some looks: how well the model does on its own kind of data."""
+
+    @property
     def summary(self) -> Mapping[str, Any]:
         """As in summary.json."""
 
@@ -53,13 +58,14 @@ class Run:
     power_limits_w: tuple[float, ...]
     devices: int | None
     dataset: str | None
+    score: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One algorithm label of one run: the unit that gets a style, a legend button and a table row.
 
-    `metrics` and `devices` are its rows, `summary` its part of summary.json, `run` the position of its run.
+    `metrics`, `devices` and `own` are its rows, `summary` its part of summary.json, `run` the position of its run.
     """
 
     index: int
@@ -68,6 +74,7 @@ class Entry:
     label: str
     metrics: Rows
     devices: Rows
+    own: Rows
     summary: Mapping[str, Any]
 
     @property
@@ -104,6 +111,12 @@ class Study:
         return tuple(sorted({target for run in self.runs for target in run.targets}))
 
     @property
+    def score(self) -> Score:
+        """What the models are judged by; "score" where the runs do not agree."""
+        names = {run.score for run in self.runs}
+        return Score(names.pop() if len(names) == 1 else "score")
+
+    @property
     def equal_time_s(self) -> float | None:
         """The simulated time that every entry has reached."""
         times = [run.equal_time_s for run in self.runs]
@@ -117,11 +130,11 @@ def gather(results: Sequence[ResultLike]) -> Study:
     summaries = [result.summary for result in results]  # computed at each access, so asked for once
     runs = tuple(_run(*each) for each in zip(names, results, summaries, strict=True))
     found = [
-        (position, label, metrics, devices)
+        (position, label, metrics, devices, own)
         for position, result in enumerate(results)
-        for label, metrics, devices in _split_by_label(result.metrics, result.devices, summaries[position])
+        for label, metrics, devices, own in _split_by_label(result, summaries[position])
     ]
-    styles = style_of([(position, label) for position, label, _, _ in found])
+    styles = style_of([(position, label) for position, label, *_ in found])
     entries = tuple(
         Entry(
             index=index,
@@ -130,9 +143,12 @@ def gather(results: Sequence[ResultLike]) -> Study:
             label=label,
             metrics=metrics,
             devices=devices,
+            own=own,
             summary=summaries[position].get("algorithms", {}).get(label, {}),
         )
-        for index, ((position, label, metrics, devices), (colour, dash)) in enumerate(zip(found, styles, strict=True))
+        for index, ((position, label, metrics, devices, own), (colour, dash)) in enumerate(
+            zip(found, styles, strict=True)
+        )
     )
     return Study(runs=runs, entries=entries)
 
@@ -170,6 +186,7 @@ def _run(name: str, result: ResultLike, summary: Mapping[str, Any]) -> Run:
         power_limits_w=_power_limits_w(settings),
         devices=None if devices is None else int(devices),
         dataset=_section(settings, "data").get("dataset"),
+        score=str(result.info.get("score", "accuracy")),
     )
 
 
@@ -185,18 +202,20 @@ def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return section if isinstance(section, Mapping) else {}
 
 
-def _split_by_label(
-    metrics: Mapping[str, np.ndarray], devices: Mapping[str, np.ndarray], summary: Mapping[str, Any]
-) -> Iterator[tuple[str, Rows, Rows]]:
-    """The rows of each label, in the summary's order, sorted by seed and round."""
-    metric_labels, device_labels = _texts(metrics.get("label")), _texts(devices.get("label"))
-    in_rows = np.unique(metric_labels).tolist()
+def _split_by_label(result: ResultLike, summary: Mapping[str, Any]) -> Iterator[tuple[str, Rows, Rows, Rows]]:
+    """The rows of each label (metrics, devices, own), in the summary's order; metrics sorted by seed and round."""
+    metrics, devices, own = result.metrics, result.devices, result.own
+    in_rows = np.unique(_texts(metrics.get("label"))).tolist()
     in_summary = [str(label) for label in summary.get("algorithms", {})]
     for label in dict.fromkeys([label for label in in_summary if label in in_rows] + in_rows):
-        own = {name: np.asarray(values)[metric_labels == label] for name, values in metrics.items()}
-        order = np.lexsort((own["round"], own["seed"]))
-        records = {name: np.asarray(values)[device_labels == label] for name, values in devices.items()}
-        yield label, {name: values[order] for name, values in own.items()}, records
+        mine, records, served = (_with_label(table, label) for table in (metrics, devices, own))
+        order = np.lexsort((mine["round"], mine["seed"]))
+        yield label, {name: values[order] for name, values in mine.items()}, records, served
+
+
+def _with_label(table: Mapping[str, np.ndarray], label: str) -> Rows:
+    chosen = _texts(table.get("label")) == label
+    return {name: np.asarray(values)[chosen] for name, values in table.items()}
 
 
 def _texts(values: Any) -> np.ndarray:

@@ -578,12 +578,14 @@ void train(const Threads& pool, const Shape& shape, const Samples<Value>& data, 
 
 template <typename Value>
 void judge(const Threads& pool, const Shape& shape, const Samples<Value>& data, const float* model, const float* weight,
-           int64_t begin, int64_t stop, float* accuracy_and_loss) {
+           int64_t begin, int64_t stop, float* accuracy_and_loss, float* right_by_label) {
   const Network net(shape);
   const int64_t blocks = std::max<int64_t>(0, (stop - begin + kSamplesPerBlock - 1) / kSamplesPerBlock);
   Scratch<float> packed(net.packed_size);
   net.pack(model, packed);
   std::vector<double> right(blocks), loss(blocks);
+  const int64_t classes = shape.widths.back();
+  std::vector<int32_t> by_label(blocks * classes);
   parallel_for(pool, blocks, [&] {
     return [&, worker = std::make_shared<Worker>(net, kSamplesPerPass)](int64_t block) {
       const int64_t end = std::min(stop, begin + (block + 1) * kSamplesPerBlock);
@@ -601,6 +603,7 @@ void judge(const Threads& pool, const Shape& shape, const Samples<Value>& data, 
             const double share = weight[first + b + s];
             loss[block] += share * losses[s];
             right[block] += share * hits[s];
+            by_label[block * classes + label[s]] += hits[s] > 0;
           }
         }
       }
@@ -608,13 +611,18 @@ void judge(const Threads& pool, const Shape& shape, const Samples<Value>& data, 
   });
   accuracy_and_loss[0] = (float)std::accumulate(right.begin(), right.end(), 0.0);
   accuracy_and_loss[1] = (float)std::accumulate(loss.begin(), loss.end(), 0.0);
+  for (int64_t c = 0; c < classes; ++c) {
+    int64_t sum = 0;
+    for (int64_t block = 0; block < blocks; ++block) sum += by_label[block * classes + c];
+    right_by_label[c] = (float)sum;
+  }
 }
 
 template void train(const Threads&, const Shape&, const Samples<uint8_t>&, const Orders&, const Trained&);
 template void train(const Threads&, const Shape&, const Samples<float>&, const Orders&, const Trained&);
 template void judge(const Threads&, const Shape&, const Samples<uint8_t>&, const float*, const float*, int64_t, int64_t,
-                    float*);
+                    float*, float*);
 template void judge(const Threads&, const Shape&, const Samples<float>&, const float*, const float*, int64_t, int64_t,
-                    float*);
+                    float*, float*);
 
 }  // namespace paota

@@ -44,9 +44,10 @@ int64_t parameters(const Shape& shape);  // d
 template <typename Value>
 void train(const Threads&, const Shape&, const Samples<Value>&, const Orders&, const Trained&);
 
-// Weighted accuracy and cross-entropy of one model over the samples begin..stop-1.
+// Weighted accuracy and cross-entropy of one model over the samples begin..stop-1, and how many samples of each label
+// it gets right.
 template <typename Value>
 void judge(const Threads&, const Shape&, const Samples<Value>&, const float* model, const float* weight, int64_t begin,
-           int64_t stop, float* accuracy_and_loss);
+           int64_t stop, float* accuracy_and_loss, float* right_by_label);
 
 }  // namespace paota

@@ -58,7 +58,7 @@ ffi::Error train(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, In<ffi::
 
 ffi::Error judge(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, In<ffi::F32> model, In<ffi::S32> range,
                  In<ffi::S32> quad, In<ffi::S32> start, In<ffi::U16> block, ffi::AnyBuffer value, In<ffi::S32> label,
-                 In<ffi::F32> weight, Out judged) {
+                 In<ffi::F32> weight, Out judged, Out right_by_label) {
   const paota::Shape shape = shape_of(widths, quad);
   if ((int64_t)model.element_count() != paota::parameters(shape))
     return ffi::Error::InvalidArgument("not this network's parameters");
@@ -66,7 +66,8 @@ ffi::Error judge(ffi::ThreadPool pool, ffi::Span<const int32_t> widths, In<ffi::
   const int64_t stop = std::min<int64_t>(range.typed_data()[1], label.element_count());
   if (!has_values(value)) return ffi::Error::InvalidArgument("samples are bytes or floats");
   with_samples(start, block, value, label, [&](const auto& data) {
-    paota::judge(threads_of(pool), shape, data, model.typed_data(), weight.typed_data(), begin, stop, judged->typed_data());
+    paota::judge(threads_of(pool), shape, data, model.typed_data(), weight.typed_data(), begin, stop, judged->typed_data(),
+                 right_by_label->typed_data());
   });
   return ffi::Error::Success();
 }
@@ -103,4 +104,5 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(PaotaJudge, judge,
                                   .Arg<ffi::AnyBuffer>()           // value
                                   .Arg<ffi::Buffer<ffi::S32>>()   // label [N]
                                   .Arg<ffi::Buffer<ffi::F32>>()   // weight [N]
-                                  .Ret<ffi::Buffer<ffi::F32>>()); // accuracy, loss
+                                  .Ret<ffi::Buffer<ffi::F32>>()   // accuracy, loss
+                                  .Ret<ffi::Buffer<ffi::F32>>()); // right answers by label [classes]
