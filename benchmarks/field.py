@@ -100,6 +100,7 @@ RIVALS = (
     Rival("threshold", {"name": "threshold"}, SYNCHRONOUS),
     Rival("baa", {"name": "baa", "payload": "update"}, SYNCHRONOUS),
     Rival("full-power", {"name": "full-power", "payload": "update"}, SYNCHRONOUS),
+    Rival("majority-vote", {"name": "majority-vote"}, (FIRST_30, {"step": 0.003}, {**FIRST_30, "step": 0.003})),
     Rival("fedbuff", {"name": "fedbuff"}, tuple({"server_learning_rate": rate} for rate in (0.7, 0.5, 0.3))),
     Rival("fedasync", {"name": "fedasync"}, tuple({"mixing": mixing} for mixing in (0.9, 0.3, 0.1))),
     Rival("tt-fed", {"name": "tt-fed"}, PERIODS),

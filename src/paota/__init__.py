@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .settings import setting
     from .simulate import run
     from .sweeps import Sweep, sweep
-    from .timing.schemes import Asynchronous, Buffered, Grouped, Periodic, Synchronous
+    from .timing.schemes import Asynchronous, Buffered, Grouped, Periodic, ShareReady, Synchronous, Tiered
 
 # Where each public name lives. Imported when first used: `import paota` and `paota --help` must not wait for JAX.
 _HOME = {
@@ -61,6 +61,7 @@ _HOME = {
     "aggregate_by_hand": "algorithms.by_hand", "amplitude_cap": "power.policy", "Power": "power.settings",
     "Uplink": "air.uplink", "Shares": "air.digital", "Periodic": "timing.schemes", "Synchronous": "timing.schemes",
     "Asynchronous": "timing.schemes", "Buffered": "timing.schemes", "Grouped": "timing.schemes",
+    "ShareReady": "timing.schemes", "Tiered": "timing.schemes",
     "join_cluster": "engine.sharding", "Dataset": "data.dataset", "Shards": "data.shards", "FunctionModel": "models.base",
     "as_model": "models.own", "Trajectory": "runs.results", "Sweep": "sweeps", "Served": "engine.server",
     "Callback": "callbacks.base", "Round": "callbacks.base", "CallbackError": "errors",
@@ -70,8 +71,8 @@ _MODULES = ("callbacks", "power", "theory")
 __all__ = [
     "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Callback", "CallbackError", "Dataset", "Event",
     "Experiment", "FunctionModel", "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Round", "Served",
-    "Shards", "Shares", "Step", "Sweep", "Synchronous", "SynchronousAlgorithm", "Trajectory", "Uplink", "UserError",
-    "Work", "aggregate_by_hand", "amplitude_cap", "as_model", "average", "callbacks", "join_cluster", "load",
+    "Shards", "ShareReady", "Shares", "Step", "Sweep", "Synchronous", "SynchronousAlgorithm", "Tiered", "Trajectory",
+    "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "as_model", "average", "callbacks", "join_cluster", "load",
     "normalise", "power", "register", "run", "setting", "staleness_weight", "sweep", "theory", "weights",
 ]  # fmt: skip
 

@@ -145,6 +145,7 @@ ALGORITHMS = Registry(
     baa="paota.algorithms.baa:Baa",
     full_power="paota.algorithms.full_power:FullPower",
     threshold="paota.algorithms.threshold:Threshold",
+    majority_vote="paota.algorithms.majority_vote:MajorityVote",
 )
 MODELS = Registry(
     "model",

@@ -11,6 +11,7 @@ from paota.algorithms.cotaf import Cotaf
 from paota.algorithms.fedasync import FedAsync
 from paota.algorithms.fedbuff import FedBuff
 from paota.algorithms.full_power import FullPower
+from paota.algorithms.majority_vote import MajorityVote
 from paota.algorithms.paota import Paota
 from paota.algorithms.staleness import staleness_weight
 from paota.algorithms.threshold import Threshold, inversion_level
@@ -130,6 +131,18 @@ def test_cotaf_with_the_expected_norm(play, air):
 def test_baa_with_everybody_silent_changes_nothing(play, air):
     outcome = play(Baa(threshold=0.5), [[2.0, 0.0]], air([0.1], noise_power_w=1.0))
     np.testing.assert_array_equal(outcome.model, [1.0, 1.0])
+
+
+def test_majority_vote(play, air):
+    """Signs (+, -), (+, +), (-, -) with a fourth in a deep fade: + wins the first weight by 2 to 1, - the second.
+
+    All send two symbols of size 1: the common amplitude is that of the weakest sender, sqrt(15 / 2).
+    """
+    updates = [[0.1, -9.0], [0.2, 0.3], [-50.0, -0.1], [-9.0, 9.0]]
+    outcome = play(MajorityVote(step=0.5), updates, air([1, 2j, -3, 0.1]), PHYSICAL)
+    np.testing.assert_allclose(outcome.model, [1.5, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(outcome.amplitude, [np.sqrt(7.5)] * 3 + [0], rtol=1e-6)
+    np.testing.assert_allclose(outcome.transmit_power_w, [15, 15 / 4, 15 / 9, 0], rtol=1e-5)
 
 
 def test_full_power_weighs_by_the_channel(play, air):

@@ -61,7 +61,7 @@ def test_where_there_is_no_terminal_a_line_comes_every_few_seconds(stream, monke
     display = RunDisplay(stream)
     display.start(start_of(simulate.plan(Experiment.from_dict(TABLE))))
     display.compile("paota", None)
-    while not re.search(r"^paota 0/4 compiling 0 s \| local-sgd 0/4 waiting", stream.getvalue(), re.MULTILINE):
+    while not re.search(r"^paota 0/4 compiling 0 s \| local-sgd 0/4 waiting 0 s", stream.getvalue(), re.MULTILINE):
         time.sleep(0.01)
     display.end(None)
 

@@ -8,6 +8,7 @@ from paota.engine import loop
 from paota.experiment import Experiment
 from paota.models.base import FunctionModel
 from paota.registry import ALGORITHMS
+from paota.simulate import unit
 
 SMALL = {
     "rounds": 12,
@@ -47,6 +48,25 @@ def test_different_seeds_differ():
 @pytest.mark.parametrize("events", [1, 5, 12, 50])
 def test_chunk_size_changes_nothing(events):
     assert_same_bits(models(simulate.run(small())), models(simulate.run(small(), events_a_call=events)))
+
+
+@pytest.mark.parametrize(("call_s", "sizes"), [(0.0, [1] * 12), (1e9, [1, 4, 7])])
+def test_a_call_takes_as_many_events_as_last_about_a_second(monkeypatch, call_s, sizes):
+    """From one event on, in one and the same program, to the same bits."""
+    expected = models(simulate.run(small(algorithms=ONE), events_a_call=5))
+    counts, real = [], engine.rows_of
+
+    def counting(*arguments, **more):
+        rows, count = real(*arguments, **more)
+        counts.append(count)
+        return rows, count
+
+    engine.forget_programs()
+    monkeypatch.setattr(engine, "rows_of", counting)
+    monkeypatch.setattr(unit, "CALL_S", call_s)
+    assert_same_bits(expected, models(simulate.run(small(algorithms=ONE))))
+    assert counts == sizes
+    assert engine.known_programs() == 1
 
 
 def test_order_and_company_of_algorithms_change_nothing():

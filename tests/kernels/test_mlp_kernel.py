@@ -66,17 +66,20 @@ class Case:
         return np.concatenate([np.ravel(part) for part in sums])  # score, loss, right answers by label
 
 
-@pytest.mark.parametrize("network", NETWORKS, ids=str)
-def test_agrees_with_the_generic_path(network, floats=False):
-    case = Case(*network, floats=floats)
+def check_against_the_generic_path(case):
     for ours, theirs in zip(case.train(case.fused), case.train(case.generic), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-5)
 
 
+@pytest.mark.parametrize("network", NETWORKS, ids=str)
+def test_agrees_with_the_generic_path(network):
+    check_against_the_generic_path(Case(*network))
+
+
 @pytest.mark.parametrize("network", [NETWORKS[2], NETWORKS[5]], ids=str)
 def test_floats_are_taken_as_they_are(network):
-    test_agrees_with_the_generic_path(network, floats=True)
+    check_against_the_generic_path(Case(*network, floats=True))
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86 processors")
@@ -87,7 +90,7 @@ def test_floats_are_taken_as_they_are(network):
 def test_agrees_on_older_processors(flag, tmp_path):
     """The same source, compiled with narrower vectors. In a process of its own: JAX knows one kernel of a name."""
     compiler = tmp_path / "compiler"
-    compiler.write_text(f'#!/bin/sh\nexec {build._compiler()} "$@" {flag}\n')
+    compiler.write_text(f'#!/bin/sh\nexec {build.find_compiler()} "$@" {flag}\n')
     compiler.chmod(0o755)
     check = "from test_mlp_kernel import *\nfor n in NETWORKS[1], NETWORKS[5]: test_agrees_with_the_generic_path(n)"
     environment = os.environ | {"CXX": str(compiler), "PAOTA_CACHE_DIR": str(tmp_path / "cache")}
@@ -203,11 +206,11 @@ def test_who_gets_the_kernel(monkeypatch):
     assert choose(Mlp(), bytes_, 3, PLAIN)[1].startswith("generic")
 
 
-def test_without_a_compiler_the_generic_path_runs(monkeypatch, tmp_path):
+def test_without_a_compiler_the_generic_path_runs_and_one_line_says_so(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("PAOTA_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    build.library.cache_clear()
+    build.outcome.cache_clear()
     try:
         table = {
             "rounds": 1,
@@ -216,8 +219,11 @@ def test_without_a_compiler_the_generic_path_runs(monkeypatch, tmp_path):
         }
         result = simulate.run(table)
         assert result.info["learner"] == "generic (no C++ compiler found)"
+        (record,) = caplog.records
+        for part in ("no C++ compiler found", "several times slower", "install g++"):
+            assert part in record.getMessage()
     finally:
-        build.library.cache_clear()
+        build.outcome.cache_clear()
 
 
 def test_a_compiler_that_fails_is_told(monkeypatch, tmp_path):
@@ -226,9 +232,22 @@ def test_a_compiler_that_fails_is_told(monkeypatch, tmp_path):
     broken.chmod(0o755)
     monkeypatch.setenv("CXX", str(broken))
     monkeypatch.setenv("PAOTA_CACHE_DIR", str(tmp_path / "cache"))
-    build.library.cache_clear()
+    build.outcome.cache_clear()
     try:
         assert "not today" in str(mlp.unsuitable(Mlp(), np.zeros((1, 4), np.uint8), 2))
         assert not list((tmp_path / "cache" / "kernels").iterdir())  # nothing half-written
     finally:
-        build.library.cache_clear()
+        build.outcome.cache_clear()
+
+
+def test_a_wheel_brings_a_library_for_each_level_of_processors(monkeypatch, tmp_path):
+    monkeypatch.setattr(build, "SHIPPED", tmp_path)
+    monkeypatch.setattr(build.platform, "machine", lambda: "x86_64")
+    best, middle, least = build.LEVELS["x86_64"]
+    monkeypatch.setattr(build, "_features", lambda: {"sse2"} | build.LEVELS["x86_64"][middle])
+    assert build.shipped("mlp") is None
+    for level in (best, middle, least):
+        (tmp_path / f"mlp-{level}.so").touch()
+    assert build.shipped("mlp") == tmp_path / f"mlp-{middle}.so"
+    monkeypatch.setattr(build, "_features", set)
+    assert build.shipped("mlp") == tmp_path / f"mlp-{least}.so"

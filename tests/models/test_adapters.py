@@ -411,3 +411,46 @@ def test_the_page_runs_as_it_stands():
     blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     assert len(blocks) == 7
     exec("\n".join(blocks), {"__name__": "page"})
+
+
+def load_plane():
+    """y = 3 x_0 - 2 x_1 + 0.5, 200 samples to learn from."""
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    y = x @ [3.0, -2.0] + 0.5
+    return paota.Dataset.from_arrays(
+        name="plane", x_train=x[:200], y_train=y[:200, None], x_test=x[200:], y_test=y[200:], targets=True
+    )
+
+
+@pytest.fixture
+def plane():
+    paota.register("dataset", "plane", load_plane)
+    return {"dataset": "plane", "devices": 5, "partition": "iid"}
+
+
+@pytest.mark.parametrize("kind", ["functions", "torch"])
+def test_regression_learns_targets_that_are_no_whole_numbers(kind, plane):
+    if kind == "torch":
+        torch = pytest.importorskip("torch", reason="needs PyTorch")
+        net = torch.nn.Linear(2, 1)
+    else:
+        net = (lambda key, shape, classes: jnp.zeros((3, 1)), lambda w, x: x @ w[:2] + w[2])
+    model = as_model(
+        net,
+        loss=lambda outputs, y: (outputs[:, 0] - y) ** 2,
+        score=lambda outputs, y: abs(outputs[:, 0] - y) < 0.1,
+        score_name="within 0.1",
+    )
+    assert accuracy(model, data=plane)[0, -1] == pytest.approx(1)
+
+
+def test_targets_need_a_loss_and_a_partition_without_classes(plane):
+    with pytest.raises(UserError, match="must bring a loss and a score"):
+        paota.run(table({"name": "mlp"}, data=plane))
+    model = as_model((init, apply), loss=lambda o, y: (o[:, 0] - y) ** 2, score=lambda o, y: o[:, 0] < y)
+    with pytest.raises(UserError, match="plane has targets instead: choose 'iid'"):
+        paota.run(table(model, data={**plane, "partition": "dirichlet"}))
+    with pytest.raises(UserError, match="y_train holds NaN or infinite targets"):
+        paota.Dataset.from_arrays(
+            name="bad", x_train=[[0.0]], y_train=[np.inf], x_test=[[0.0]], y_test=[0], targets=True
+        )

@@ -34,6 +34,7 @@ SIZES = [
     (Mlp(), GREY, 8070),
     (Cnn(channels=(32, 64), dense=128), GREY, (9 * 32 + 32) + (9 * 32 * 64 + 64) + (7 * 7 * 64 * 128 + 128) + 1290),
     (Cnn(channels=(32, 64), dense=128), COLOUR, (27 * 32 + 32) + (9 * 32 * 64 + 64) + (8 * 8 * 64 * 128 + 128) + 1290),
+    (Cnn(groups=8), GREY, (9 * 8 + 2 * 8) + (9 * 8 * 16 + 2 * 16) + (7 * 7 * 16 * 32 + 32) + 330),  # a scale each
     (FedAvgCnn(), GREY, 1_663_370),  # as the paper says
     (FedAvgCnn(), COLOUR, (75 * 32 + 32) + (25 * 32 * 64 + 64) + (8 * 8 * 64 * 512 + 512) + 5130),
     (LeNet5(), GREY, 61_706),  # as everybody says
@@ -60,6 +61,7 @@ LEARNERS = [
     (Softmax(), (12, 12), 0.1),
     (Mlp(), (12, 12), 0.1),
     (Cnn(), (12, 12), 0.1),
+    (Cnn(groups=4), (12, 12), 0.1),
     (FedAvgCnn(dense=32), (12, 12, 3), 0.05),
     (LeNet5(), (16, 16), 0.05),
     (ResNet(), (12, 12, 3), 0.1),

@@ -46,16 +46,16 @@ class MadeUp:
     def of(self, label, column):
         rounds = SCALE.choice_rounds
         if column == "time_s":
-            return np.tile(np.arange(rounds + 1.0), (3, 1))
+            return np.tile(np.arange(rounds + 1.0), (2, 1))
         if column in ("transmit_w_mean", "over_budget"):
-            return np.full((3, rounds + 1), np.nan)
-        accuracy = np.zeros((3, rounds + 1))
+            return np.full((2, rounds + 1), np.nan)
+        accuracy = np.zeros((2, rounds + 1))
         for target, (theirs, _) in zip(printed.TARGETS, printed.TABLE[label], strict=True):
             accuracy[:, max(1, round(theirs * self.factor[label])) :] = target
         return accuracy
 
     def diverged(self, label):
-        return np.zeros(3, bool)
+        return np.zeros(2, bool)
 
 
 class NoisyLine(MadeUp):
@@ -64,11 +64,11 @@ class NoisyLine(MadeUp):
     def of(self, label, column):
         if column != "test_accuracy":
             return super().of("paota", column)
-        return np.full((3, SCALE.choice_rounds + 1), 0.85 if float(label) >= -60 else 0.9)
+        return np.full((2, SCALE.choice_rounds + 1), 0.85 if float(label) >= -60 else 0.9)
 
 
 def made_up_compute(asked):
-    """A small batch halves PAOTA's rounds and 20 participants halve COTAF's; as read, both need twice the printed ones."""
+    """A small batch halves PAOTA's rounds and 10 participants halve COTAF's; as read, both need twice the printed ones."""
 
     def compute(cells):
         asked.append([cell.name for cell in cells])
@@ -80,7 +80,7 @@ def made_up_compute(asked):
                 continue
             entries = {c.label: c for c in experiment.contestants}
             small = entries["paota"].training.batch_size == 8
-            few = entries["cotaf"].algorithm.participants == 20
+            few = entries["cotaf"].algorithm.participants == 10
             factor = {"paota": 1.0 if small else 2.0, "local-sgd": 1.0, "cotaf": 1.0 if few else 2.0}
             made[cell.name] = MadeUp(factor)
             assert experiment.seed == (choices.HELD_OUT_SEED if "held-out" in cell.name else 0)

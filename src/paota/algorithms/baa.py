@@ -30,7 +30,7 @@ class Baa(SynchronousAlgorithm):
         0.1, above=0, doc="g_th: devices with |h_k|^2 below this share of its mean stay silent.", also=("g_th",)
     )
     interior_loss_db: float | None = setting(
-        None, doc="Cell-interior scheduling: devices with a larger path loss stay silent; absent: all are scheduled."
+        None, doc="Cell-interior scheduling: devices with more path loss stay silent; absent: everybody is scheduled."
     )
     payload: str = setting("model", options=("model", "update"), doc="What a device sends.")
 

@@ -171,14 +171,15 @@ class SynchronousAlgorithm(Algorithm):
         also=("clients_per_round", "fraction", "C", "sample_size"),
     )
     selected: int | None = setting(
-        None, low=1, doc="Devices that begin a round, the first to finish count; absent: as many as count.",
-        also=("over_selection", "oversampling"),
-    )  # fmt: skip
+        None,
+        low=1,
+        doc="Devices that start a round; the first `participants` to finish count. Absent: as many as count.",
+    )
     deadline_s: float | None = setting(
         None,
         above=0,
-        doc="A round ends then at the latest, with whoever has finished.",
-        also=("round_deadline", "timeout_s"),
+        doc="Ends a round with whoever has finished; absent: everybody is waited for.",
+        also=("deadline",),
     )
 
     @property

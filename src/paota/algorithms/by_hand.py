@@ -50,7 +50,7 @@ def aggregate_by_hand(
         memory: of the devices, [n, ...] each (default: as the algorithm's `memory` begins).
 
     Returns:
-        The next model, weights, amplitudes, powers and new memory (`paota.engine.Served`).
+        The next model, weights, amplitudes, powers and new memory.
     """
     update = jnp.asarray(updates, float)
     n, d = update.shape

@@ -14,7 +14,7 @@ from . import bound, deploy, device, keys, new, power, presets, report, reproduc
 
 COMMANDS = {
     "run": run, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
-    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "settings": settings, "watch": watch,
+    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "watch": watch, "settings": settings,
 }  # fmt: skip
 WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
 

@@ -97,7 +97,14 @@ class ProgressDisplay:
     def _add(self, title: str, total: float, *, count: str, note: str = "", unit: str = "") -> TaskID:
         """A row; with a `unit` its speed is shown. The clock of its speed starts with the first `_update`."""
         return self._bars.add_task(
-            "", total=total, start=False, title=title, count=count, note=note, unit=unit, since=None
+            "",
+            total=total,
+            start=False,
+            title=title,
+            count=count,
+            note=note,
+            unit=unit,
+            since=time.monotonic() if note else None,
         )
 
     def _update(self, row: TaskID, completed: float, *, count: str, note: str) -> None:

@@ -12,6 +12,9 @@ from ..errors import UserError
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser("report", help="render the report of a run, or compare several runs in one page")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
+    parser.add_argument(
+        "--unchecked", action="store_true", help="read files as they are that were changed after the run"
+    )
     parser.add_argument("--out", metavar="FILE", help="the HTML file (default: report.html in the run's folder)")
 
 
@@ -19,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     from ..pages import write
     from ..runs.folder import load
 
-    results = [load(folder) for folder in args.runs]
+    results = [load(folder, check=not args.unchecked) for folder in args.runs]
     out = (
         Path(args.out)
         if args.out

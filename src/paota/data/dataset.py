@@ -24,15 +24,16 @@ class Dataset:
     """Images or feature vectors with their labels, split into a training and a test part.
 
     `x_*` is [N, *input_shape], either uint8 (pixels: the engine scales them by 1/255) or float32 (used as it is).
-    `y_*` is int32 [N] with values in 0..num_classes-1. `device_train` [N] says to whom each training sample belongs by
+    `y_*` is int32 [N] with values in 0..num_classes-1; or, of a regression, float32 [N] with `num_classes` = 1: targets,
+    for a model with a loss of its own. `device_train` [N] says to whom each training sample belongs by
     nature (its writer, its sensor), for the partition "natural". The arrays are read-only. `scaling`: what models see.
     """
 
     name: str
     x_train: npt.NDArray[Any]
-    y_train: npt.NDArray[np.int32]
+    y_train: npt.NDArray[Any]
     x_test: npt.NDArray[Any]
-    y_test: npt.NDArray[np.int32]
+    y_test: npt.NDArray[Any]
     num_classes: int
     device_train: npt.NDArray[np.int64] | None = None
     scaling: Scaling | None = None
@@ -41,7 +42,7 @@ class Dataset:
         for part in ("train", "test"):
             x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
             _check_inputs(self.name, f"x_{part}", x)
-            _check_labels(self.name, f"y_{part}", y, self.num_classes)
+            (_check_targets if self.has_targets else _check_labels)(self.name, f"y_{part}", y, self.num_classes)
             if len(x) != len(y):
                 raise UserError(f"{self.name}: x_{part} holds {len(x)} samples but y_{part} holds {len(y)} labels")
         if self.x_train.shape[1:] != self.x_test.shape[1:]:
@@ -62,6 +63,11 @@ class Dataset:
         """The shape of one sample."""
         return self.x_train.shape[1:]
 
+    @property
+    def has_targets(self) -> bool:
+        """Whether the labels are numbers to come close to, and not classes."""
+        return self.num_classes == 1
+
     def normalised(self) -> Dataset:
         """The same samples, seen with mean 0 and standard deviation 1 in each channel over the training samples."""
         return replace(self, scaling=Scaling.of(self.x_train))
@@ -76,6 +82,7 @@ class Dataset:
         x_test: npt.ArrayLike,
         y_test: npt.ArrayLike,
         device_train: npt.ArrayLike | None = None,
+        targets: bool = False,
     ) -> Dataset:
         """A dataset from arrays as people keep them: any float type, any integer type for labels.
 
@@ -89,15 +96,18 @@ class Dataset:
             x_test: test samples, of the same type and shape.
             y_test: their labels.
             device_train: whole numbers or texts [N] or [N, 1], to whom each training sample belongs by nature.
+            targets: the labels are the numbers of a regression instead, any finite ones.
         """
-        labels = {key: _as_labels(name, key, np.asarray(y)) for key, y in (("y_train", y_train), ("y_test", y_test))}
+        convert = _as_targets if targets else _as_labels
+        labels = {key: convert(name, key, np.asarray(y)) for key, y in (("y_train", y_train), ("y_test", y_test))}
+        classes = 1 if targets else max(2, 1 + max(int(y.max(initial=0)) for y in labels.values()))
         return cls(
             name=name,
             x_train=_as_inputs(name, "x_train", np.asarray(x_train)),
             y_train=labels["y_train"],
             x_test=_as_inputs(name, "x_test", np.asarray(x_test)),
             y_test=labels["y_test"],
-            num_classes=max(2, 1 + max(int(y.max(initial=0)) for y in labels.values())),
+            num_classes=classes,
             device_train=None if device_train is None else _as_devices(name, np.asarray(device_train)),
         )
 
@@ -155,12 +165,21 @@ def _as_labels(name: str, key: str, y: npt.NDArray[Any]) -> npt.NDArray[np.int32
         return y.astype(np.int32)
     low, high = _extremes(y)
     if y.dtype.kind == "f" and not (np.isfinite((low, high)).all() and np.array_equal(y, np.trunc(y))):
-        raise UserError(f"{name}: {key} holds labels that are not whole numbers")
+        raise UserError(
+            f"{name}: {key} holds labels that are not whole numbers (for a regression: Dataset.from_arrays, targets=True)"
+        )
     if low < 0:
         raise UserError(f"{name}: {key} holds the negative label {int(low)}, and labels start at 0")
     if high >= MAX_CLASSES:
         raise UserError(f"{name}: {key} holds the label {int(high)}, and the largest allowed is {MAX_CLASSES - 1}")
     return np.ascontiguousarray(y, dtype=np.int32)
+
+
+def _as_targets(name: str, key: str, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    if y.dtype.kind not in "uif":
+        raise UserError(f"{name}: {key} holds {y.dtype}, and targets must be numbers")
+    with np.errstate(all="ignore"):  # a float64 beyond float32 becomes infinite, which the check below reports
+        return np.ascontiguousarray(y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y, dtype=np.float32)
 
 
 def _as_devices(name: str, device: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -219,3 +238,11 @@ def _check_labels(name: str, key: str, y: npt.NDArray[np.int32], num_classes: in
         raise UserError(f"{name}: num_classes must lie between 2 and {MAX_CLASSES}, not {num_classes}")
     if y.size and not (y.min() >= 0 and y.max() < num_classes):
         raise UserError(f"{name}: {key} holds labels outside 0..{num_classes - 1}")
+
+
+def _check_targets(name: str, key: str, y: npt.NDArray[Any], num_classes: int) -> None:
+    """Of a regression; `num_classes` is 1 then."""
+    if y.dtype != np.float32 or y.ndim != 1:
+        raise UserError(f"{name}: {key} must be a float32 vector of targets, not {y.dtype} of shape {y.shape}")
+    if y.size and not np.isfinite(_extremes(y)).all():
+        raise UserError(f"{name}: {key} holds NaN or infinite targets (or targets beyond float32)")

@@ -32,6 +32,11 @@ def deal(partition: Any, dataset: Dataset, *, devices: int, rng: np.random.Gener
     """The training samples of `dataset` dealt out to `devices`: by their labels, or by nature for `Natural`."""
     if isinstance(partition, Natural):
         return partition.of(dataset, devices=devices, rng=rng)
+    if dataset.has_targets and isinstance(partition, Paper | Dirichlet):
+        raise UserError(
+            f"data.partition deals out samples by their classes, and {dataset.name} has targets instead: "
+            "choose 'iid', 'shards' or 'natural'"
+        )
     shards: Shards = partition(dataset.y_train, devices=devices, rng=rng)
     return shards
 

@@ -85,7 +85,7 @@ def describe(dataset: Dataset, shards: Shards) -> dict[str, Any]:
         raise UserError(f"shards: sample {shards.indices.max()} is asked of a dataset with {samples} training samples")
     sizes, classes, devices = shards.sizes, dataset.num_classes, shards.num_devices
     device = np.repeat(np.arange(devices), sizes)
-    cells = device * classes + dataset.y_train[shards.indices]
+    cells = device * classes + (0 if dataset.has_targets else dataset.y_train[shards.indices])
     counts = np.bincount(cells, minlength=devices * classes).reshape(devices, classes)
     return {
         "dataset": dataset.name,

@@ -50,6 +50,11 @@ def _check(model: Model, input_shape: tuple[int, ...], num_classes: int, seed: i
         raise
     except Exception as error:
         raise UserError(f"model: its init fails for {shapes}: {_short(error)}") from error
+    if num_classes == 1 and needs_classes(model):
+        raise UserError(
+            "model: the data set's labels are targets of a regression, so the model must bring a loss and a score of its "
+            "own: paota.as_model(net, loss=..., score=...)"
+        )
     _check_types(params)
     _check_values(model.init(device_key(seed, Purpose.INITIAL_MODEL), input_shape, num_classes))
     classes = num_classes if needs_classes(model) else None
@@ -61,6 +66,11 @@ def _check(model: Model, input_shape: tuple[int, ...], num_classes: int, seed: i
     except Exception as error:
         raise UserError(f"model: it fails on {shapes}: {_short(error)}") from error
     _check_shapes(trial, classes)
+
+
+def label_type(num_classes: int) -> type[np.generic]:
+    """Of a data set's labels; one class alone stands for the targets of a regression."""
+    return np.float32 if num_classes == 1 else np.int32
 
 
 def needs_classes(model: Any) -> bool:
@@ -90,7 +100,7 @@ def _check_values(params: Any) -> None:
 def _try_out(model: Model, params: Any, input_shape: tuple[int, ...], num_classes: int) -> Trial:
     """By shapes alone: nothing is computed."""
     x = jax.ShapeDtypeStruct((SAMPLES, *input_shape), jnp.float32)
-    y = jax.ShapeDtypeStruct((SAMPLES,), jnp.int32)
+    y = jax.ShapeDtypeStruct((SAMPLES,), label_type(num_classes))
     outputs = jax.eval_shape(model.apply, params, x)
     if not hasattr(outputs, "shape"):
         raise UserError(f"model: its output must be one array, not {type(outputs).__name__}")

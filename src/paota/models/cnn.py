@@ -22,7 +22,7 @@ class Cnn:
 
     channels: tuple[int, ...] = setting((8, 16), low=1, doc="Outputs of each convolution.")
     dense: int = setting(32, low=1, doc="Hidden units.")
-    groups: int | None = setting(None, low=1, doc="Groups of channels of GroupNorm; absent: none.")
+    groups: int | None = setting(None, low=1, doc="Of a GroupNorm before each ReLU; absent: no normalisation.")
 
     def __post_init__(self) -> None:
         if self.groups is not None and any(n % self.groups for n in self.channels):
@@ -49,13 +49,14 @@ class Cnn:
     def apply(self, params: Params, x: jax.Array) -> jax.Array:
         x = x.reshape(len(x), *image_shape(x.shape[1:], "cnn"))
         for i in range(len(self.channels)):
-            x = convolution(params[f"conv{i}"], x)
-            bias = params[f"conv{i}_bias"]
-            if self.groups is None:
-                x = x + bias
-            else:
-                x = group_norm({"scale": params[f"conv{i}_scale"], "bias": bias}, x, self.groups)
-            x = max_pool(jax.nn.relu(x))
+            x = max_pool(jax.nn.relu(self._shifted(params, i, convolution(params[f"conv{i}"], x))))
         x = x.reshape(len(x), -1)
         x = jax.nn.relu(x @ params["dense"].T + params["dense_bias"])
         return x @ params["out"].T + params["out_bias"]
+
+    def _shifted(self, params: Params, i: int, x: jax.Array) -> jax.Array:
+        """The outputs of convolution `i` with their bias, and normalised if the model does so."""
+        bias = params[f"conv{i}_bias"]
+        if self.groups is None:
+            return x + bias
+        return group_norm({"scale": params[f"conv{i}_scale"], "bias": bias}, x, self.groups)

@@ -21,9 +21,10 @@ COTAF = {"name": "cotaf"}
 METHODS = (PAOTA, UPDATE, LOCAL_SGD, COTAF)
 
 # The noise sweep: (series, algorithm, its air and power, the noise levels at which something can happen).
-NEAR_DBM = (
-    NO_NOISE_DBM, -174.0, -74.0, -60.0, -55.0, -50.0, -45.0, -40.0, -30.0, -25.0, -20.0, -10.0,
-)  # fmt: skip
+# Each line has levels where it can break, close together there; -74 dBm/Hz and below hurt nobody without path loss.
+WITHIN_DBM = (NO_NOISE_DBM, -74.0, -60.0, -55.0, -50.0, -45.0, -40.0)
+QUIET_PAYLOAD_DBM = (NO_NOISE_DBM, -74.0, -40.0, -30.0, -25.0, -20.0)
+ANY_POWER_DBM = (NO_NOISE_DBM, -74.0, -30.0, -20.0, -10.0)
 FAR_DBM = (NO_NOISE_DBM, -174.0, -165.0, -155.0, -145.0, -135.0, -125.0, -115.0, -100.0, -74.0)
 UNTOUCHED_DBM = (NO_NOISE_DBM, -40.0, -20.0, 0.0)  # as printed, a device pays any power: path loss cannot reach it
 PATH_LOSS = {"path_loss": "log-distance"}
@@ -38,7 +39,7 @@ class NoiseSeries:
     algorithm: Mapping[str, Any]
     air: Mapping[str, Any] = field(default_factory=dict)
     power: Mapping[str, Any] = field(default_factory=dict)
-    levels_dbm: tuple[float, ...] = NEAR_DBM
+    levels_dbm: tuple[float, ...]
 
     @property
     def path_loss(self) -> bool:
@@ -49,22 +50,22 @@ class NoiseSeries:
 def noise_series() -> tuple[NoiseSeries, ...]:
     """All lines of the noise sweep: first without path loss, then with it."""
     physical, fading = {"cap": "physical"}, {**COTAF, "fading": True}
-    named: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
-        ("paota-paper", "PAOTA, cap as printed", PAOTA, {}),
-        ("paota-physical", "PAOTA, physical cap", PAOTA, physical),
-        ("paota-update-paper", "PAOTA (update), cap as printed", UPDATE, {}),
-        ("paota-update-physical", "PAOTA (update), physical cap", UPDATE, physical),
-        ("cotaf", "COTAF as published (no fading)", COTAF, {}),
-        ("cotaf-fading", "COTAF, inverting the fading", fading, {}),
+    named: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any], tuple[float, ...]], ...] = (
+        ("paota-paper", "PAOTA, cap as printed", PAOTA, {}, ANY_POWER_DBM),
+        ("paota-physical", "PAOTA, physical cap", PAOTA, physical, WITHIN_DBM),
+        ("paota-update-paper", "PAOTA (update), cap as printed", UPDATE, {}, ANY_POWER_DBM),
+        ("paota-update-physical", "PAOTA (update), physical cap", UPDATE, physical, QUIET_PAYLOAD_DBM),
+        ("cotaf", "COTAF as published (no fading)", COTAF, {}, QUIET_PAYLOAD_DBM),
+        ("cotaf-fading", "COTAF, inverting the fading", fading, {}, WITHIN_DBM),
     )
-    near = tuple(NoiseSeries(name=n, title=t, algorithm=a, power=p) for n, t, a, p in named)
+    near = tuple(NoiseSeries(name=n, title=t, algorithm=a, power=p, levels_dbm=dbm) for n, t, a, p, dbm in named)
     # As published COTAF knows no channel gain, so path loss cannot reach it: only its fading form is drawn there.
     far = tuple(
         NoiseSeries(
             name=f"{n}-far", title=t, algorithm=a, power=p, air=PATH_LOSS,
             levels_dbm=FAR_DBM if p or n == "cotaf-fading" else UNTOUCHED_DBM,
         )
-        for n, t, a, p in named if n != "cotaf"
+        for n, t, a, p, _ in named if n != "cotaf"
     )  # fmt: skip
     return near + far
 
@@ -77,6 +78,7 @@ class Scale:
     sweep_seeds: int = 5  # of what no verdict depends on: ablations, learning rates, path loss
     rounds: int = 100
     sweep_rounds: int = 50
+    noise_rounds: int = 30  # enough to see a method break
     base: Mapping[str, Any] = field(default_factory=dict)
     periods_s: tuple[float, ...] = (4.0, 6.0, 8.0, 10.0, 12.0, 16.0)
     omegas: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0, 100.0)
@@ -87,7 +89,7 @@ class Scale:
     epochs: int = 60
     polish: int = 20
     bound_rounds: int = 20
-    choice_seeds: int = 3  # of the search over open choices
+    choice_seeds: int = 2  # of the search over open choices
     choice_rounds: int = 60
     quick: bool = False
 
@@ -102,7 +104,7 @@ def quick(seeds: int | None = None) -> Scale:
     """A smoke run on small made-up data."""
     data = {"dataset": "synthetic", "devices": 20, "sizes": [30, 60, 90, 120, 150]}
     return Scale(
-        seeds=seeds or 2, sweep_seeds=seeds or 2, rounds=20, sweep_rounds=12,
+        seeds=seeds or 2, sweep_seeds=seeds or 2, rounds=20, sweep_rounds=12, noise_rounds=12,
         base={"data": data, "targets": [0.5, 0.6, 0.7, 0.8]},
         periods_s=(6.0, 12.0), omegas=(1.0, 3.0), classes=(1, 5), devices=(10, 20), learning_rates=(0.03, 0.1),
         noise_levels=3, epochs=3, polish=5, bound_rounds=3, choice_seeds=1, choice_rounds=8, quick=True,
@@ -155,8 +157,9 @@ def noise_cells(scale: Scale) -> Iterable[Cell]:
             }
             for n0 in levels_of(series, scale)
         ]  # fmt: skip
-        made = _sweep(f"noise-{series.name}", scale, entries, every=10)
-        yield made if series.path_loss else replace(made, seeds=scale.seeds)
+        table = {"rounds": scale.noise_rounds, "evaluation": _seldom(10), "algorithms": entries}
+        made = _cell(f"noise-{series.name}", scale, table)
+        yield replace(made, seeds=scale.sweep_seeds) if series.path_loss else made
 
 
 def levels_of(series: NoiseSeries, scale: Scale) -> tuple[float, ...]:
@@ -216,10 +219,8 @@ PARTS: dict[str, Callable[[Scale], Iterable[Cell]]] = {
 }
 
 
-def _sweep(
-    name: str, scale: Scale, entries: list[Any], *, every: int = 3, data: Mapping[str, Any] | None = None
-) -> Cell:
-    table: dict[str, Any] = {"rounds": scale.sweep_rounds, "evaluation": _seldom(every), "algorithms": entries}
+def _sweep(name: str, scale: Scale, entries: list[Any], *, data: Mapping[str, Any] | None = None) -> Cell:
+    table: dict[str, Any] = {"rounds": scale.sweep_rounds, "evaluation": _seldom(3), "algorithms": entries}
     return replace(_cell(name, scale, {**table, "data": dict(data or {})}), seeds=scale.sweep_seeds)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..runs.inference import Bounds, Sample, known
 from ..runs.measures import Floats
-from .catalogue import LOUD_DBM, QUIET_DBM
+from .catalogue import LOUD_DBM, NO_NOISE_DBM
 from .evidence import Evidence, NoiseCurve, Setting
 
 TOP_TARGET = 0.8
@@ -98,8 +98,8 @@ def lost_more(evidence: Evidence, method: str) -> Sample:
 
 
 def swept_lost_more(mine: NoiseCurve, rival: NoiseCurve) -> Sample:
-    """The same for two lines of the noise sweep."""
-    losses = [known(curve.lost(QUIET_DBM, LOUD_DBM)) for curve in (rival, mine)]
+    """The same for two lines of the noise sweep, against no noise at all."""
+    losses = [known(curve.lost(NO_NOISE_DBM, LOUD_DBM)) for curve in (rival, mine)]
     return Sample(values=losses[0].minus(losses[1]), unit="points")
 
 

@@ -77,22 +77,24 @@ class Checkpoints:
 
 
 def write(path: Path, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """One file with plain facts and numeric arrays, and a checksum of the arrays; it appears whole or not at all."""
-    header = {**facts, "digest": digest(arrays)}
-    encoded = np.frombuffer(json.dumps(files.jsonable(header)).encode(), np.uint8)
-    files.write_npz(path, {**arrays, "header": encoded})
+    """One file with plain facts and numeric arrays, and a checksum of them all; it appears whole or not at all."""
+    header = np.frombuffer(json.dumps(files.jsonable(facts)).encode(), np.uint8)
+    whole = {**arrays, "header": header}
+    files.write_npz(path, {**whole, "digest": np.frombuffer(digest(whole).encode(), np.uint8)})
 
 
 def read(path: Path) -> tuple[dict[str, Any], Arrays]:
     """The facts and arrays of a file that `write` made; anything else, or a damaged one, is refused."""
     arrays = files.read_npz(path)
     try:
-        facts = json.loads(arrays.pop("header").tobytes())
-        said = facts.pop("digest")
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        said = arrays.pop("digest").tobytes().decode()
+        if said != digest(arrays):
+            raise UserError(
+                f"'{path}' is damaged: its content does not match its checksum; remove it to redo that part"
+            )
+        facts = dict(json.loads(arrays.pop("header").tobytes()))
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise not_ours(path, error) from None
-    if said != digest(arrays):
-        raise UserError(f"'{path}' is damaged: its content does not match its checksum; remove it to redo that part")
     return facts, arrays
 
 

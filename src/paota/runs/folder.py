@@ -7,6 +7,7 @@ folder with a `run.json` is whole.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import shutil
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ METRIC_TYPES: dict[str, type] = {"label": str, "algorithm": str, "seed": int, "r
 CHECKPOINTS = "checkpoints"
 UNFINISHED = "unfinished.json"
 LIVE = ("rounds.csv", "live.json")  # what a run tells while it goes on
+DATA_FILES = ("experiment.toml", "metrics.csv", "devices.npz", "own.npz", "models.npz")  # what a run is read back from
 OWN = "own.npz"  # how well the model does on each device's own data
 
 
@@ -112,10 +114,21 @@ def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
         from ..pages import write
 
         write([result], path / "report.html")
-    files.write_json(path / "run.json", {**result.info, "trajectories": [_facts(t) for t in result.trajectories]})
+    facts = {"trajectories": [_facts(t) for t in result.trajectories], "checksums": checksums(path)}
+    files.write_json(path / "run.json", {**result.info, **facts})
 
 
-def load(folder: str | Path) -> Result:
+def checksums(path: Path) -> dict[str, str]:
+    """SHA-256 of the files of a run folder from which it is read back."""
+    found = {}
+    for name in DATA_FILES:
+        if (path / name).is_file():
+            with (path / name).open("rb") as stream:
+                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
+
+
+def load(folder: str | Path, *, check: bool = True) -> Result:
     """Read a run folder back.
 
     A run of your own algorithm, model, ... opens without the code too: its tables, figures and models are there, and its
@@ -123,12 +136,21 @@ def load(folder: str | Path) -> Result:
 
     Args:
         folder: what `paota run` or `Result.save` has written.
+        check: refuse a folder whose files have been changed since; False reads them as they are.
     """
     path = Path(folder)
     if not is_finished(path):
         raise UserError(f"'{folder}' is not a finished run folder (no run.json in it)")
     info = files.read_json(path / "run.json")
     try:
+        written = info.pop("checksums", {})  # runs of version 0.1 have none
+        now = checksums(path) if check else written
+        changed = [name for name, checksum in written.items() if now.get(name) != checksum]
+        if changed:
+            raise UserError(
+                f"'{folder}': {' and '.join(changed)} changed after the run had been written, so its results are not what "
+                "was computed; paota.load(..., check=False) and paota report --unchecked read them as they are"
+            )
         facts = info.pop("trajectories")
         metrics = files.read_csv(path / "metrics.csv", METRIC_TYPES)
         devices = files.read_npz(path / "devices.npz")

@@ -19,6 +19,7 @@ from ..experiment import Experiment, as_experiment
 from ..rng import Seeds
 from ..runs import checkpoint
 from ..runs.checkpoint import Checkpoints
+from ..runs.contents import fingerprints
 from ..runs.results import Result, Trajectory
 from .planning import Plan, plan
 from .records import recorded_devices
@@ -115,7 +116,10 @@ def identity(plan: Plan) -> dict[str, Any]:
 
     versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "optax")}
     versions["learner"] = learners_in_words(plan)
-    return {"format": checkpoint.FORMAT, **versions, "seeds": plan.seeds, "experiment": plan.experiment.to_dict()}
+    return {
+        "format": checkpoint.FORMAT, **versions, "seeds": plan.seeds, "experiment": plan.experiment.to_dict(),
+        "contents": fingerprints(plan.experiment),
+    }  # fmt: skip
 
 
 def environment(started: datetime) -> dict[str, Any]:

@@ -111,6 +111,7 @@ def compute(
     """
     if jobs is not None and jobs < 1:
         raise UserError(f"jobs must be at least 1, not {jobs}")
+    folders.refuse_changed_files(path, spec)
     workers = jobs or os.cpu_count() or 1
     if workers > 1 or ray is not None:
         _refuse_rooted(callbacks)

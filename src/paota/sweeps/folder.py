@@ -16,6 +16,7 @@ from ..experiment import Experiment
 from ..runs import files
 from ..runs import folder as run_folder
 from ..runs.checkpoint import differences
+from ..runs.contents import fingerprints
 from ..runs.results import Result
 from .grid import Axis, Point, make_points
 
@@ -50,7 +51,13 @@ def begin(folder: str | Path, spec: SweepSpec) -> Path:
     """A new sweep folder for `spec`; what cannot be written leaves nothing behind."""
     path = run_folder.new_folder(folder)
     try:
-        files.write_json(path / FILE, {**spec.identity(), "axes": [a.key for a in spec.axes], "best": spec.best})
+        files.write_json(
+            path / FILE,
+            {
+                **spec.identity(), "axes": [a.key for a in spec.axes], "best": spec.best,
+                "contents": fingerprints(spec.experiment),
+            },
+        )  # fmt: skip
         (path / "points").mkdir()
     except (UserError, OSError) as error:  # read-only or full: leave no half-made folder
         (path / FILE).unlink(missing_ok=True)
@@ -83,6 +90,16 @@ def refuse_other(folder: str | Path, spec: SweepSpec) -> None:
     """A folder holds one sweep: say what differs from the one that is asked for."""
     for name, now, then in differences(spec.identity(), read(folder).identity()):
         raise UserError(f"'{folder}' holds another sweep: {name} was {then} and is {now}")
+
+
+def refuse_changed_files(folder: str | Path, spec: SweepSpec) -> None:
+    """Points computed from other data, traces or plug-ins than the rest would decide the answer: say what has changed."""
+    then = files.read_json(Path(folder) / FILE).get("contents", {})
+    for path, now in fingerprints(spec.experiment).items():
+        if then.get(path, now) != now:
+            raise UserError(
+                f"'{path}' has changed since the sweep in '{folder}' began: put it back, or begin a new sweep"
+            )
 
 
 def path_of(folder: Path, spec: SweepSpec, point: Point) -> Path:

@@ -102,7 +102,7 @@ class Evaluation:
         None,
         above=0,
         instead_of="every",
-        doc="Simulated seconds between two looks, on a grid that is the same for all.",
+        doc="Simulated time between two looks, on a grid that is the same for all, in place of `every`.",
     )
     devices_every: int = setting(
         0, low=0, doc="Looks between two at each device's own kind of data; 0: at the last look only."
@@ -113,8 +113,12 @@ class Evaluation:
         doc='"objective": F(w) over all devices\' data; "batches": of the mini-batches just trained on.',
     )
     stop_at: float | None = setting(
-        None, above=0, high=1, doc="An algorithm and seed ends at this test accuracy.", also=("target_accuracy",)
+        None,
+        above=0,
+        high=1,
+        doc="An algorithm and seed ends at this test accuracy; absent: at the horizon.",
+        also=("target_accuracy", "early_stopping"),
     )
     patience: int | None = setting(
-        None, low=1, doc="... or when so many looks in a row bring no better accuracy.", also=("early_stopping",)
+        None, low=1, doc="... or when so many looks in a row bring no better accuracy; absent: never."
     )

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import UserError
-from ..check import SAMPLES, Trial, needs_classes
+from ..check import SAMPLES, Trial, label_type, needs_classes
 from .base import Adapted, batch_norm, dropout
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class TorchModel(Adapted):
             outputs = work.outputs(np.zeros((SAMPLES, *input_shape), np.float32)).detach()
             if needs_classes(self) and tuple(outputs.shape) != (SAMPLES, num_classes):
                 return Trial(tuple(outputs.shape), None, None)
-            labels = work.labels(np.zeros(SAMPLES, np.int32))
+            labels = work.labels(np.zeros(SAMPLES, label_type(num_classes)))
             loss, score = self.loss_of(outputs, labels), self.score_of(outputs, labels)
         return Trial(tuple(outputs.shape), tuple(loss.shape), tuple(score.shape))
 

@@ -1,10 +1,12 @@
-"""Compile a kernel of this folder for this very processor, once, into the user's cache folder."""
+"""The kernels of this folder as libraries: those that a wheel brings, or compiled for this very processor when they are
+first needed, once, into the user's cache folder."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import hashlib
+import logging
 import os
 import platform
 import shutil
@@ -19,28 +21,99 @@ from ..caches import cache_folder, writable
 FLAGS = ("-std=c++17", "-fPIC", "-w")
 # Two parts, compiled side by side: that somebody waits for it once is no reason to let him wait long.
 PARTS = {"{}.cc": "-O3", "{}_ffi.cc": "-O1"}
+NAMES = ("mlp", "convolution")
 TIMEOUT_S = 120
 HERE = Path(__file__).parent
+SHIPPED = HERE / "shipped"  # filled by `hatch_build.py`, in wheels that bring the kernels
+# What a wheel is built for, best first: name for `-march`, and what /proc/cpuinfo must say of the processor.
+LEVELS = {
+    "x86_64": {
+        "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "fma"},
+        "x86-64-v3": {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"},
+        "x86-64": set(),
+    },
+    "aarch64": {"armv8-a": set()},
+}
+
+logger = logging.getLogger("paota")
 
 
 class CannotBuild(Exception):
     """Why there is no kernel, in a few words."""
 
 
-@functools.cache
 def library(name: str) -> ctypes.CDLL:
-    """The library compiled from `name`.cc and `name`_ffi.cc; `CannotBuild` if that is impossible here."""
-    compiler = _compiler()
-    file = _folder() / f"{name}-{_fingerprint(name, compiler)}.so"
-    if not file.exists():
-        _build(compiler, name, file)
+    """The library of `name`.cc and `name`_ffi.cc; `CannotBuild` if there is none and it cannot be compiled here.
+
+    The first time that it fails, one line says so, for runs become slower and nothing else would tell.
+    """
+    found = outcome(name)
+    if isinstance(found, CannotBuild):
+        raise found
+    return found
+
+
+@functools.cache
+def outcome(name: str) -> ctypes.CDLL | CannotBuild:
+    """The library, or why there is none, once a process."""
     try:
+        file = shipped(name) or _compiled(name)
         return ctypes.CDLL(str(file))
     except OSError as error:
-        raise CannotBuild(f"the compiled kernel cannot be loaded: {error}") from None
+        failure = CannotBuild(f"the compiled kernel cannot be loaded: {error}")
+    except CannotBuild as error:
+        failure = error
+    logger.warning(
+        "paota: the quick kernel is missing (%s), which makes training several times slower; install g++ or clang++, "
+        "or a wheel of paota that brings the kernel (docs/speed.md).",
+        failure,
+    )
+    return failure
 
 
-def _compiler() -> str:
+def shipped(name: str) -> Path | None:
+    """The library that this installation brings for the best of `LEVELS` that this processor knows, if any."""
+    known = _features()
+    for level, needs in LEVELS.get(platform.machine(), {}).items():
+        if needs <= known and (file := SHIPPED / f"{name}-{level}.so").exists():
+            return file
+    return None
+
+
+def build(compiler: str, name: str, file: Path, compiling: tuple[str, ...] = (), linking: tuple[str, ...] = ()) -> None:
+    """Compile and link a kernel to `file`, with further flags, or raise `CannotBuild`; needs JAX's headers."""
+    import jax
+
+    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=file.parent) as folder:
+        flags = [*FLAGS, *compiling, "-isystem", jax.ffi.include_dir()]
+        objects = {part.format(name): Path(folder) / part.format(name).replace(".cc", ".o") for part in PARTS}
+        commands = [
+            [compiler, *flags, level, "-c", str(HERE / source), "-o", str(objects[source])]
+            for source, level in zip(objects, PARTS.values(), strict=True)
+        ]
+        whole = Path(folder) / "library.so"
+        try:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(_call, commands))
+            _call([compiler, "-shared", *linking, *map(str, objects.values()), "-o", str(whole)])
+        except (subprocess.SubprocessError, OSError) as error:
+            raise CannotBuild(f"{compiler} failed: {_first_line(error)}") from None
+        whole.replace(file)  # whole or not at all, whoever else is compiling
+
+
+def _compiled(name: str) -> Path:
+    compiler = find_compiler()
+    file = _folder() / f"{name}-{_fingerprint(name, compiler)}.so"
+    if not file.exists():
+        try:
+            build(compiler, name, file, ("-march=native",))
+        except CannotBuild:  # some compilers know no `native`
+            build(compiler, name, file)
+    return file
+
+
+def find_compiler() -> str:
+    """The C++ compiler that `CXX` names, else the usual ones; `CannotBuild` if there is none."""
     for candidate in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         if candidate and (found := shutil.which(candidate)):
             return found
@@ -67,6 +140,15 @@ def _fingerprint(name: str, compiler: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
 
 
+def _features() -> set[str]:
+    """What the processor can do, in the system's words; empty where it does not say."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return set()
+    return set(next((line for line in lines if line.startswith("flags")), ":").split(":")[1].split())
+
+
 def _version(compiler: str) -> tuple[str, ...]:
     try:
         stat = Path(compiler).resolve().stat()
@@ -84,30 +166,6 @@ def _processor() -> str:
     except OSError:
         found = {platform.processor()}
     return "\n".join([platform.system(), platform.machine(), *sorted(found)])
-
-
-def _build(compiler: str, name: str, file: Path) -> None:
-    import jax
-
-    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=file.parent) as folder:
-        for native in (["-march=native"], []):  # some compilers know no `native`
-            flags = [*FLAGS, *native, "-isystem", jax.ffi.include_dir()]
-            objects = {part.format(name): Path(folder) / part.format(name).replace(".cc", ".o") for part in PARTS}
-            compiling = [
-                [compiler, *flags, level, "-c", str(HERE / source), "-o", str(objects[source])]
-                for source, level in zip(objects, PARTS.values(), strict=True)
-            ]
-            library = Path(folder) / "library.so"
-            try:
-                with ThreadPoolExecutor() as pool:
-                    list(pool.map(_call, compiling))
-                _call([compiler, "-shared", *map(str, objects.values()), "-o", str(library)])
-            except (subprocess.SubprocessError, OSError) as error:
-                failure = CannotBuild(f"{compiler} failed: {_first_line(error)}")
-            else:
-                library.replace(file)  # whole or not at all, whoever else is compiling
-                return
-        raise failure
 
 
 def _call(command: list[str]) -> None:
