@@ -73,7 +73,8 @@ __all__ = [
     "Experiment", "FunctionModel", "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Round", "Served",
     "Shards", "ShareReady", "Shares", "Step", "Sweep", "Synchronous", "SynchronousAlgorithm", "Tiered", "Trajectory",
     "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "as_model", "average", "callbacks",
-    "join_cluster", "load", "normalise", "power", "register", "run", "setting", "staleness_weight", "sweep", "theory", "weights",
+    "join_cluster", "load", "normalise", "power", "register", "run", "setting", "staleness_weight", "sweep", "theory",
+    "weights",
 ]  # fmt: skip
 
 

@@ -27,8 +27,8 @@ class MajorityVote(SynchronousAlgorithm):
     decide, and noise matters only where the vote is close.
     """
 
-    step: float = setting(0.01, above=0)
-    threshold: float = setting(0.1, above=0)
+    step: float = setting(0.01, above=0, doc="By which every weight goes up or down.")
+    threshold: float = setting(0.1, above=0, doc="Devices with |h_k|^2 below this share of its mean stay silent.")
     payload: ClassVar[str] = "update"
 
     def signal(self, work: Work) -> Float[Array, " d"]:
