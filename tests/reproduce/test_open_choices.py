@@ -10,7 +10,8 @@ import pytest
 
 from paota.pages.reproduction.choices import build, markdown, write_choices
 from paota.reproduce import catalogue, choices, pace, printed
-from paota.reproduce.choices import Reading
+from paota.reproduce.choices import Reading, lost_at
+from paota.reproduce.evidence import NoiseCurve
 
 SCALE = catalogue.full(3)
 
@@ -58,13 +59,11 @@ class MadeUp:
         return np.zeros(2, bool)
 
 
-class NoisyLine(MadeUp):
-    """A line of the noise readings: 5 points are lost from -60 dBm/Hz on."""
-
-    def of(self, label, column):
-        if column != "test_accuracy":
-            return super().of("paota", column)
-        return np.full((2, SCALE.choice_rounds + 1), 0.85 if float(label) >= -60 else 0.9)
+def noise_line():
+    """Five points are lost from -60 dBm/Hz on."""
+    levels = (-300.0, -74.0, -60.1, -60.0, -10.0)
+    accuracy = np.array([[0.9], [0.9], [0.9], [0.85], [0.85]]) + np.array([[-0.01, 0.01]])
+    return NoiseCurve(title="made up", levels_dbm=levels, accuracy=accuracy)
 
 
 def made_up_compute(asked):
@@ -75,9 +74,6 @@ def made_up_compute(asked):
         made = {}
         for cell in cells:
             experiment = cell.experiment  # a real one: refuses what cannot be
-            if cell.name.startswith("choices-"):
-                made[cell.name] = NoisyLine({})
-                continue
             entries = {c.label: c for c in experiment.contestants}
             small = entries["paota"].training.batch_size == 8
             few = entries["cotaf"].algorithm.participants == 10
@@ -92,7 +88,8 @@ def made_up_compute(asked):
 @pytest.fixture(scope="module")
 def found():
     asked = []
-    return choices.search(SCALE, made_up_compute(asked)), asked
+    lines = {name for mine, rival, _ in choices.DUELS for name in (mine, rival)}
+    return choices.search(SCALE, made_up_compute(asked), dict.fromkeys(lines, noise_line())), asked
 
 
 def test_the_search_takes_one_choice_after_another_until_nothing_helps(found):
@@ -120,6 +117,13 @@ def test_a_picture_is_matched_if_cotaf_is_hurt_and_nobody_else(found):
         -37: 0.04,
         choices.DRAFT_DBM: 0.04,
     }
+
+
+def test_what_is_lost_between_two_levels_lies_on_a_straight_line():
+    curve = NoiseCurve(
+        title="", levels_dbm=(-300.0, -60.0, -40.0), accuracy=np.array([[0.9, 0.8], [0.9, 0.8], [0.7, 0.6]])
+    )
+    assert [lost_at(curve, n0) for n0 in (-300, -100, -50, 0)] == pytest.approx([0, 0, 0.1, 0.2])
 
 
 def test_the_draft_s_variance_is_a_noise_density():

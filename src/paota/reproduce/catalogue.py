@@ -116,9 +116,8 @@ def catalogue(scale: Scale, parts: Collection[str] = ()) -> list[Cell]:
     for part in parts:
         if part not in PARTS:
             raise unknown_name("part of the reproduction", part, PARTS)
-    return [
-        cell for part, make in PARTS.items() if part == "paper" or not parts or part in parts for cell in make(scale)
-    ]
+    chosen = [make for part, make in PARTS.items() if part == "paper" or not parts or part in parts]
+    return list({cell.name: cell for make in chosen for cell in make(scale)}.values())
 
 
 def paper_cells(scale: Scale) -> Iterable[Cell]:
@@ -215,7 +214,7 @@ PARTS: dict[str, Callable[[Scale], Iterable[Cell]]] = {
     "theory": theory_cells,
     "noise": noise_cells,
     "ablations": ablation_cells,
-    OPEN_CHOICES: lambda scale: (),  # a search: what it computes depends on what it has found so far
+    OPEN_CHOICES: noise_cells,  # and a search: what it computes depends on what it has found so far
 }
 
 

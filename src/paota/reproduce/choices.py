@@ -2,7 +2,8 @@
 
 Two searches. For Table I the rounds to each target are fitted: every single choice first, then greedily one choice after
 another. What the search has not seen judges it: other seeds, and the final accuracies of Fig. 4. For Fig. 3 at -74
-dBm/Hz ("COTAF hurt, PAOTA not") all readings of the noise are tried under all assumptions about who pays for the channel.
+dBm/Hz ("COTAF hurt, PAOTA not") all readings of the noise are tried on the noise sweep, under all assumptions about who pays for
+the channel.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import numpy as np
 
 from ..runs.measures import median
 from . import printed
-from .catalogue import COTAF, LOCAL_SGD, LOUD_DBM, NO_NOISE_DBM, PAOTA, PATH_LOSS, QUIET_DBM, Scale
+from .catalogue import COTAF, LOCAL_SGD, LOUD_DBM, NO_NOISE_DBM, PAOTA, QUIET_DBM, Scale
 from .cells import Cell
-from .gather import Cells, accuracy_of, final
+from .evidence import NoiseCurve
+from .gather import Cells, accuracy_of
 from .store import Stored
 
 Compute = Callable[[Sequence[Cell]], Cells]  # computes what is missing, gives all by name
@@ -116,8 +118,8 @@ def choices(scale: Scale) -> list[Choice]:
     return made[:2] if scale.quick else made
 
 
-def search(scale: Scale, compute: Compute) -> Found:
-    """Both searches; `compute` is asked for all cells of a stage together."""
+def search(scale: Scale, compute: Compute, noise: Mapping[str, NoiseCurve]) -> Found:
+    """Both searches; `compute` is asked for all cells of a stage together, `noise` holds the lines of the noise sweep."""
 
     def tried(sets: Sequence[tuple[Choice, ...]], *, held_out: bool = False) -> list[Candidate]:
         cells = [cell_of(scale, each, held_out=held_out) for each in sets]
@@ -140,8 +142,7 @@ def search(scale: Scale, compute: Compute) -> Found:
             break
         path.append(best)
     held_out = tried([(), path[-1].choices], held_out=True)
-    made = compute(noise_cells(scale))
-    return Found(base=base, singles=singles, path=path, held_out=held_out, readings=list(readings(made)))
+    return Found(base=base, singles=singles, path=path, held_out=held_out, readings=list(readings(noise)))
 
 
 def cell_of(scale: Scale, chosen: Sequence[Choice], *, held_out: bool = False) -> Cell:
@@ -185,58 +186,33 @@ NOISES: tuple[tuple[str, Callable[[float], float]], ...] = (
     ("decibels of an amplitude (halved)", lambda n0: n0 / 2),
     ("variance 0.1 W of the draft for -74, none for -174", lambda n0: DRAFT_DBM if n0 == LOUD_DBM else NO_NOISE_DBM),
 )
-PHYSICAL = {"cap": "physical"}
-# Lines: name -> (algorithm, power, with path loss).
-LINES: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], bool]] = {
-    "paota": (PAOTA, {}, False),
-    "paota-within": (PAOTA, PHYSICAL, False),
-    "paota-far": (PAOTA, {}, True),
-    "paota-within-far": (PAOTA, PHYSICAL, True),
-    "cotaf": (COTAF, {}, False),
-    "cotaf-fading": ({**COTAF, "fading": True}, {}, False),
-    "cotaf-fading-far": ({**COTAF, "fading": True}, {}, True),
-}
-# (PAOTA's line, COTAF's line, the assumptions in words)
+# (PAOTA's line of the noise sweep, COTAF's, the assumptions in words)
 DUELS = (
-    ("paota", "cotaf", "PAOTA's cap as printed, COTAF without fading"),
-    ("paota", "cotaf-fading", "PAOTA's cap as printed, COTAF inverts the fading within 15 W"),
-    ("paota-within", "cotaf", "PAOTA within 15 W, COTAF without fading"),
-    ("paota-within", "cotaf-fading", "both within 15 W, COTAF inverts the fading"),
-    ("paota-far", "cotaf-fading-far", "path loss, PAOTA's cap as printed, COTAF within 15 W"),
-    ("paota-within-far", "cotaf-fading-far", "path loss, both within 15 W"),
+    ("paota-paper", "cotaf", "PAOTA's cap as printed, COTAF without fading"),
+    ("paota-paper", "cotaf-fading", "PAOTA's cap as printed, COTAF inverts the fading within 15 W"),
+    ("paota-physical", "cotaf", "PAOTA within 15 W, COTAF without fading"),
+    ("paota-physical", "cotaf-fading", "both within 15 W, COTAF inverts the fading"),
+    ("paota-paper-far", "cotaf-fading-far", "path loss, PAOTA's cap as printed, COTAF within 15 W"),
+    ("paota-physical-far", "cotaf-fading-far", "path loss, both within 15 W"),
 )
 
 
-def levels_dbm() -> list[float]:
-    """No noise, and every level that some reading asks for."""
-    return sorted({NO_NOISE_DBM, *(read(n0) for _, read in NOISES for n0 in (QUIET_DBM, LOUD_DBM))})
-
-
-def noise_cells(scale: Scale) -> list[Cell]:
-    """One cell a line, with a label for every level of the noise."""
-    cells = []
-    for name, (algorithm, power, far) in LINES.items():
-        entries = [
-            {**algorithm, "label": f"{n0:g}", "power": dict(power), "air": {"n0_dbm_per_hz": n0, **(PATH_LOSS if far else {})}}
-            for n0 in levels_dbm()
-        ]  # fmt: skip
-        table = {**scale.base, "rounds": scale.choice_rounds, "evaluation": {"every": 10, "train_loss": "batches"}}
-        cells.append(Cell(name=f"choices-{name}", table={**table, "algorithms": entries}, seeds=scale.choice_seeds))
-    return cells
-
-
-def readings(cells: Cells) -> Iterable[Reading]:
-    """Every reading of the noise under every set of assumptions."""
-
-    def lost(line: str, n0: float) -> float:
-        cell = cells[f"choices-{line}"]
-        return float(np.mean(final(cell, f"{NO_NOISE_DBM:g}") - final(cell, f"{n0:g}")))
-
-    for noise, read in NOISES:
+def readings(noise: Mapping[str, NoiseCurve]) -> Iterable[Reading]:
+    """Every reading of the noise under every set of assumptions whose lines of the noise sweep were run."""
+    for words, read in NOISES:
         quiet, loud = read(QUIET_DBM), read(LOUD_DBM)
-        for paota, cotaf, words in DUELS:
-            yield Reading(
-                noise=noise, assumptions=words, loud_dbm=loud,
-                quiet_cotaf=lost(cotaf, quiet), quiet_paota=lost(paota, quiet),
-                loud_cotaf=lost(cotaf, loud), loud_paota=lost(paota, loud),
-            )  # fmt: skip
+        for paota, cotaf, assumptions in DUELS:
+            if paota in noise and cotaf in noise:
+                yield Reading(
+                    noise=words, assumptions=assumptions, loud_dbm=loud,
+                    quiet_cotaf=lost_at(noise[cotaf], quiet), quiet_paota=lost_at(noise[paota], quiet),
+                    loud_cotaf=lost_at(noise[cotaf], loud), loud_paota=lost_at(noise[paota], loud),
+                )  # fmt: skip
+
+
+def lost_at(curve: NoiseCurve, n0_dbm: float) -> float:
+    """Accuracy that is lost at a noise density, mean over the seeds; straight between two levels, level beyond the ends."""
+    mean = np.mean(curve.accuracy, axis=1)
+    if n0_dbm <= curve.levels_dbm[0]:
+        return 0.0
+    return float(mean[0] - np.interp(n0_dbm, curve.levels_dbm[1:], mean[1:]))

@@ -17,7 +17,7 @@ from .cells import Cell
 from .choices import Found
 from .claims import claims
 from .evidence import Evidence
-from .gather import Cells, gather
+from .gather import Cells, gather, noise_of
 from .judge import Verdict, judge_all
 from .markdown import summary
 from .tables import Facts, write_tables
@@ -71,7 +71,7 @@ def reproduce(
 
     made = {**compute(cells), **compute([catalogue.crossed_cell(scale)])}  # the latter from the former
     searched = not parts or catalogue.OPEN_CHOICES in parts
-    return write(out, scale, made, choices.search(scale, compute) if searched else None)
+    return write(out, scale, made, choices.search(scale, compute, noise_of(made, scale)) if searched else None)
 
 
 def _compute(cells: Sequence[Cell], folder: Path, workers: int, watch: Watch) -> None:

@@ -49,9 +49,9 @@ def build(scale: Scale, found: Found) -> Page:
         kind="paota reproduce --part open-choices",
         title="Reverse-engineering the paper",
         heading="Reverse-engineering the paper",
-        ran=f"{len(found.singles)} single choices and {len(found.path) - 1} taken together for Table I, "
-        f"{len(found.readings)} readings of the noise for Fig. 3; {scale.choice_seeds} seeds of {scale.choice_rounds} rounds "
-        "each. The paper's figures are not in its source: what is matched are the numbers of Table I and what the text "
+        ran=f"{len(found.singles)} single choices and {len(found.path) - 1} taken together for Table I, with "
+        f"{scale.choice_seeds} seeds of {scale.choice_rounds} rounds each; {len(found.readings)} readings of the noise sweep "
+        "for Fig. 3. The paper's figures are not in its source: what is matched are the numbers of Table I and what the text "
         "says about Fig. 3.",
         findings=[_pace_finding(), _rounds_finding(found), _noise_finding(found)],
         warning="Smoke run on small made-up data: these figures say nothing about the paper." if scale.quick else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -129,11 +130,17 @@ def _noise(evidence: Evidence) -> Section:
             look = {"dash": "solid" if kept else "dot", "marker": {"symbol": "circle" if kept else "circle-open"}}
             curve = Curve(x=np.array(sweep.levels_dbm[1:]), middle=middle)
             traces.append(line(_series(name), curve) | {"mode": "lines+markers", "name": sweep.title} | look)
+        lowest = min((trace["x"][0] for trace in traces), default=-math.inf)
         layout = axes("N₀ in dBm/Hz", y_format=".0%", y_hover=".1%", y_range=(0, 1))
         below = {"showlegend": True, "legend": {"orientation": "h", "y": -0.22, "x": 0}}
         panels.append(
             line_chart(
-                {"all": (traces, together(layout | below, *(level(n0, vertical=True) for n0 in (-174, -74))))},
+                {
+                    "all": (
+                        traces,
+                        together(layout | below, *(level(n0, vertical=True) for n0 in (-174, -74) if n0 >= lowest)),
+                    )
+                },
                 id=f"noise-{'far' if far else 'near'}",
                 title=title,
                 caption="Final test accuracy, median over the seeds. Hollow and dotted: any power that it takes; full: "
