@@ -111,7 +111,11 @@ def measured(model: str, folder: Path, repetitions: int, only: str) -> list[dict
     for _ in range(repetitions):
         for contestant in crew:
             contestant.run(1)
-        print(f"{model}: " + ", ".join(f"{c.name} {c.wall_ms[-1]:.0f}" for c in crew), file=sys.stderr, flush=True)
+        print(
+            f"{model}: " + ", ".join(f"{c.name} {c.wall_ms[-1]:.0f} ({c.processor_ms[-1]:.0f})" for c in crew),
+            file=sys.stderr,
+            flush=True,
+        )
     for contestant in crew:
         contestant.stop()
     ours = crew[0]

@@ -66,7 +66,7 @@ class Dataset:
     @property
     def has_targets(self) -> bool:
         """Whether the labels are numbers to come close to, and not classes."""
-        return self.num_classes == 1
+        return self.num_classes == 1 and self.y_train.dtype.kind == "f"
 
     def normalised(self) -> Dataset:
         """The same samples, seen with mean 0 and standard deviation 1 in each channel over the training samples."""
@@ -241,7 +241,7 @@ def _check_labels(name: str, key: str, y: npt.NDArray[np.int32], num_classes: in
 
 
 def _check_targets(name: str, key: str, y: npt.NDArray[Any], num_classes: int) -> None:
-    """Of a regression; `num_classes` is 1 then."""
+    """Of a regression, for which `num_classes` is 1."""
     if y.dtype != np.float32 or y.ndim != 1:
         raise UserError(f"{name}: {key} must be a float32 vector of targets, not {y.dtype} of shape {y.shape}")
     if y.size and not np.isfinite(_extremes(y)).all():
