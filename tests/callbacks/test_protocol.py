@@ -163,6 +163,8 @@ def test_raising_loses_nothing(tmp_path, whole):
         if (full.label, full.seed) in kept:
             mine = kept[full.label, full.seed].metrics["train_loss"]
             assert mine.tobytes() == full.metrics["train_loss"][: len(mine)].tobytes()
+    saved = [checkpoints.load(number) for number in range(4)]
+    assert {one.done for one in saved[2:] if one} >= {6}  # the unit that was told of it, as far as that
     again = Listener()
     result = simulate.execute(
         prepared, callbacks=[again], checkpoints=Checkpoints(tmp_path / "c", simulate.identity(prepared))

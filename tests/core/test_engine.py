@@ -50,23 +50,42 @@ def test_chunk_size_changes_nothing(events):
     assert_same_bits(models(simulate.run(small())), models(simulate.run(small(), events_a_call=events)))
 
 
-@pytest.mark.parametrize(("call_s", "sizes"), [(0.0, [1] * 12), (1e9, [1, 4, 7])])
-def test_a_call_takes_as_many_events_as_last_about_a_second(monkeypatch, call_s, sizes):
-    """From one event on, in one and the same program, to the same bits."""
-    expected = models(simulate.run(small(algorithms=ONE), events_a_call=5))
-    counts, real = [], engine.rows_of
+@pytest.fixture
+def counts(monkeypatch):
+    """How many events each engine call had."""
+    made, real = [], engine.rows_of
 
     def counting(*arguments, **more):
         rows, count = real(*arguments, **more)
-        counts.append(count)
+        made.append(count)
         return rows, count
 
-    engine.forget_programs()
     monkeypatch.setattr(engine, "rows_of", counting)
+    return made
+
+
+@pytest.mark.parametrize(("call_s", "sizes"), [(0.0, [1] * 12), (1e9, [1, 4, 7])])
+def test_a_call_takes_as_many_events_as_last_about_a_second(monkeypatch, counts, call_s, sizes):
+    """From one event on, in one and the same program, to the same bits."""
+    expected = models(simulate.run(small(), events_a_call=5))
+    engine.forget_programs()
+    counts.clear()
     monkeypatch.setattr(unit, "CALL_S", call_s)
-    assert_same_bits(expected, models(simulate.run(small(algorithms=ONE))))
+    assert_same_bits(expected, models(simulate.run(small())))
     assert counts == sizes
     assert engine.known_programs() == 1
+
+
+def test_a_model_that_diverged_is_that_of_its_round_whatever_the_call(counts):
+    """Later ones, of the same call, have overwritten it in the ring buffer: it is computed again."""
+    wild = small(training={**SMALL["training"], "learning_rate": 1e37})
+    (one,) = simulate.run(wild, events_a_call=1).trajectories
+    assert one.diverged_round == 1
+    counts.clear()
+    (other,) = simulate.run(wild, events_a_call=12).trajectories
+    assert counts == [12, 1]
+    assert other.diverged_round == 1
+    assert other.model.tobytes() == one.model.tobytes()
 
 
 def test_order_and_company_of_algorithms_change_nothing():

@@ -21,7 +21,7 @@ from .. import engine
 from ..algorithms.base import keeps_memory
 from ..callbacks.group import Group
 from ..engine.sharding import mesh_of_all
-from ..errors import Interrupted, UserError
+from ..errors import CallbackError, Interrupted, UserError
 from ..experiment import Contestant
 from ..runs.checkpoint import Checkpoints
 from ..runs.results import Trajectory
@@ -141,11 +141,12 @@ class Schedule:
 
     def _attend(self, futures: list[Future[Any]]) -> list[Any]:
         """What all of them give. After a wish to stop those that do not end soon are left behind, and what they did saved."""
-        if not self.crew.attend(futures, self._stop):
+        ended = self.crew.attend(futures, self._stop)
+        failures = [failure for future in futures if future.done() and (failure := future.exception())]
+        if not ended or any(isinstance(failure, CallbackError) for failure in failures):
             self.crew.close()
             for unit in self.units:
                 unit.save()
-        failures = [failure for future in futures if future.done() and (failure := future.exception())]
         for failure in sorted(failures, key=lambda failure: isinstance(failure, Interrupted)):
             raise failure  # the reason rather than those who stopped because of it
         if not all(future.done() for future in futures):

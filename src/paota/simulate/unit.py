@@ -111,7 +111,7 @@ class Unit:
             raise told.error
 
     def _compute(self, events: int) -> tuple[engine.State, Any]:
-        """The state after at most so many further events, and their log until the first model that is not finite."""
+        """The state after at most so many further events, or after the first model that is not finite; and their log."""
         rows, count = engine.rows_of(self.timeline, self.done, self.sizes, self.judged, most=events)
         arguments = replicate(
             self.task.mesh, (self.rule, jax.random.key(self.seed), self.fleet, self.state, rows, np.int32(count))
@@ -125,7 +125,8 @@ class Unit:
             self.compute_s += self.schedule.clock(-1) - begin
         log = _first(jax.tree.map(np.asarray, log), count)
         bad = np.flatnonzero(~log.finite)
-        return state, _first(log, int(bad[0]) + 1) if len(bad) else log
+        # What came after it has overwritten the model that is not finite: compute it again.
+        return self._compute(int(bad[0]) + 1) if len(bad) and bad[0] + 1 < count else (state, log)
 
     def _adapt(self, events: int, seconds: float) -> None:
         """As many events in the next call as take about a second, where nobody has said how many."""
