@@ -128,6 +128,20 @@ def measured(model: str, folder: Path, repetitions: int, only: str) -> list[dict
     ]  # fmt: skip
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "| model | who | ms, least | processor ms, least | wall / ours | processor / ours |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row['model']} | {row['who']} | {row['wall_ms']:.0f} | {row['processor_ms']:.0f} "
+            f"| {row['wall_ratio']:.2f} | {row['processor_ratio']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", choices=[[], *MODELS])
@@ -136,18 +150,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="variants of PyTorch with this in their names, such as 'loop'")
     parser.add_argument("--json", type=Path, help="write the rows there, too")
     args = parser.parse_args()
-    rows = []
-    print(
-        "| model | who | ms, least | processor ms, least | wall / ours | processor / ours |\n|---|---|--:|--:|--:|--:|"
-    )
-    for model in args.models or MODELS:
-        for row in measured(model, args.folder, args.repetitions, args.only):
-            rows.append(row)
-            print(
-                f"| {row['model']} | {row['who']} | {row['wall_ms']:.0f} | {row['processor_ms']:.0f} "
-                f"| {row['wall_ratio']:.2f} | {row['processor_ratio']:.2f} |",
-                flush=True,
-            )
+    rows = [row for model in args.models or MODELS for row in measured(model, args.folder, args.repetitions, args.only)]
+    print(table(rows))
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1))
 

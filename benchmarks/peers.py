@@ -24,8 +24,10 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "peers"))
 
+import models  # noqa: E402
 from catalogue import OURS, PEERS, Peer  # noqa: E402
 from environments import DEFAULT_FOLDER, python_of  # noqa: E402
+from models_work import MODELS as NETWORKS  # noqa: E402
 from protocol import LEARNT_AFTER  # noqa: E402
 from write_up import machine, write_up  # noqa: E402
 
@@ -170,6 +172,9 @@ def main() -> int:
     parser.add_argument("--docs", type=Path, default=HERE.parent / "docs", help="where peers.md and img/ are written")
     parser.add_argument("--no-docs", action="store_true", help="print only")
     parser.add_argument("--check", action="store_true", help="end with code 1 if a ratio is below its floor")
+    parser.add_argument(
+        "--networks", nargs="*", choices=[*NETWORKS], default=[*NETWORKS], help="those of the second table"
+    )
     args = parser.parse_args()
 
     wanted = [
@@ -198,7 +203,10 @@ def main() -> int:
                 running.stop()
     rows = results(crew)
     facts = machine(load_before, os.getloadavg()[0], args.repetitions)
-    text = write_up(rows, absent, facts, LEARNT_AFTER, None if args.no_docs else args.docs)
+    networks = [
+        row for name in args.networks for row in models.measured(name, args.folder, args.repetitions // 3 or 1, "")
+    ]
+    text = write_up(rows, absent, facts, LEARNT_AFTER, models.table(networks), None if args.no_docs else args.docs)
     print(text)
     below = [row["name"] for row in rows if row["floor"] and row["ratio"] < row["floor"]]
     if below:

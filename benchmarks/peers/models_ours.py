@@ -1,4 +1,4 @@
-"""Networks as we compute them: every device by itself, with the convolutions of `paota.training.convolution`.
+"""Networks as we compute them: the learner that a run would take for them trains and judges.
 
 Arguments: model, and `ours` or `vmap` (all devices side by side in plain JAX).
 """
@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import models_work as work
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from protocol import Pacer
 
 from paota.models.base import Model, cross_entropy
@@ -20,9 +21,9 @@ from paota.models.fedavg_cnn import FedAvgCnn
 from paota.models.lenet5 import LeNet5
 from paota.models.mlp import Mlp
 from paota.models.resnet import ResNet
-from paota.training import convolution
-
-JUDGED_AT_ONCE = 40  # small enough for the cache
+from paota.settings import as_tree, defaults
+from paota.training.learner import Orders, choose
+from paota.training.settings import Training
 
 MODELS: dict[str, Model] = {
     "cnn-grey": Cnn(channels=(32, 64), dense=128),
@@ -36,52 +37,47 @@ MODELS: dict[str, Model] = {
 
 pacer = Pacer()
 name, how = sys.argv[1], sys.argv[2]
-if how == "ours":
-    convolution.install()
 model, shape = MODELS[name], work.MODELS[name]
-x, y = (jnp.asarray(a) for a in work.data(shape, work.TRAINING, 0))
-x_test, y_test = (jnp.asarray(a) for a in work.data(shape, work.TEST, 1))
+x, y = work.data(shape, work.TRAINING, 0)
+x_test, y_test = work.data(shape, work.TEST, 1)
+labels, labels_test = jnp.asarray(y, jnp.int32), jnp.asarray(y_test, jnp.int32)
+weights, unravel = ravel_pytree(model.init(jax.random.key(0), shape, work.CLASSES))
+PLAIN = as_tree(defaults(Training))
+learner, words = choose(model, x, work.CLASSES, PLAIN)
 
 
-def local_training(params: Any, samples: jax.Array, x: jax.Array, y: jax.Array) -> Any:
+@jax.jit
+def our_round(weights: jax.Array, samples: jax.Array, x: Any, y: jax.Array, x_test: Any, y_test: jax.Array) -> Any:
+    """Every device starts from the one global model; the average is judged."""
+    everybody = jnp.zeros(work.DEVICES, jnp.int32)
+    orders = Orders(everybody, everybody == 0, samples, None, jnp.float32(work.LEARNING_RATE))
+    weights = learner.train(PLAIN, orders, weights[None], x, y).local_model.mean(axis=0)
+    right, _ = learner.judge(weights, x_test, y_test, jnp.full(work.TEST, 1 / work.TEST), 0, work.TEST)
+    return weights, right
+
+
+def local_training(weights: jax.Array, samples: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
     """M steps of one device on the samples [M, B]."""
 
     def step(params: Any, batch: jax.Array) -> tuple[Any, None]:
         gradient = jax.grad(lambda p: cross_entropy(model.apply(p, x[batch]), y[batch]).mean())(params)
         return jax.tree.map(lambda w, g: w - work.LEARNING_RATE * g, params, gradient), None
 
-    return jax.lax.scan(step, params, samples)[0]
-
-
-def one_by_one(params: Any, samples: jax.Array, x: jax.Array, y: jax.Array) -> Any:
-    def add(total: Any, of_device: jax.Array) -> tuple[Any, None]:
-        return jax.tree.map(jnp.add, total, local_training(params, of_device, x, y)), None
-
-    total, _ = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, params), samples)
-    return jax.tree.map(lambda sum_: sum_ / work.DEVICES, total)
-
-
-def side_by_side(params: Any, samples: jax.Array, x: jax.Array, y: jax.Array) -> Any:
-    trained = jax.vmap(local_training, in_axes=(None, 0, None, None))(params, samples, x, y)
-    return jax.tree.map(lambda a: a.mean(axis=0), trained)
-
-
-def judge(params: Any, x: jax.Array, y: jax.Array, at_once: int) -> jax.Array:
-    def right(block: tuple[jax.Array, jax.Array]) -> jax.Array:
-        return jnp.sum(model.apply(params, block[0]).argmax(axis=-1) == block[1])
-
-    blocks = (x.reshape(-1, at_once, *x.shape[1:]), y.reshape(-1, at_once))
-    return jax.lax.map(right, blocks).sum() / len(y)
+    return ravel_pytree(jax.lax.scan(step, unravel(weights), samples)[0])[0]
 
 
 @jax.jit
-def a_round(params: Any, samples: jax.Array, x: jax.Array, y: jax.Array, x_test: jax.Array, y_test: jax.Array) -> Any:
-    params = (one_by_one if how == "ours" else side_by_side)(params, samples, x, y)
-    return params, judge(params, x_test, y_test, JUDGED_AT_ONCE if how == "ours" else work.TEST)
+def plain_round(weights: jax.Array, samples: jax.Array, x: Any, y: jax.Array, x_test: Any, y_test: jax.Array) -> Any:
+    """What one writes first."""
+    weights = jax.vmap(local_training, in_axes=(None, 0, None, None))(weights, samples, x, y).mean(axis=0)
+    return weights, (model.apply(unravel(weights), x_test).argmax(axis=-1) == y_test).mean()
 
 
-served, draw = model.init(jax.random.key(0), shape, work.CLASSES), np.random.default_rng(0)
-pacer.ready("jax", how=how)
+a_round = our_round if how == "ours" else plain_round
+x, x_test = (jax.tree.map(jnp.asarray, learner.encode(a) if how == "ours" else a) for a in (x, x_test))
+draw = np.random.default_rng(0)
+pacer.ready("jax", how=words if how == "ours" else how)
 while True:
-    served, accuracy = a_round(served, jnp.asarray(work.batches(draw)), x, y, x_test, y_test)
+    samples = jnp.asarray(work.batches(draw), jnp.int32)
+    weights, accuracy = a_round(weights, samples, x, labels, x_test, labels_test)
     pacer.round_done(float(accuracy))

@@ -29,6 +29,15 @@ an order drawn anew for every repetition. A ratio is taken within a repetition; 
 half and the range.
 """
 
+NETWORKS = """## Other networks
+
+Every network of the zoo beside the same network in PyTorch: 20 devices train 5 steps of batch 32, the average is judged on
+10,000 images; images are floats of 28x28x1, those of `cnn-colour` and the ResNets 32x32x3. PyTorch is given 1 and 2
+threads, both memory formats and a compiled `torch.func.vmap`; what takes more than twice as long as the best is left out. The
+MLP (784-200-200-10) also meets a plain JAX vmap. Ratios above 1 say how many times as long the other takes.
+`python benchmarks/models.py` measures this table alone.
+"""
+
 HOW = """## Measure it yourself
 
 ```sh
@@ -78,9 +87,10 @@ def write_up(
     absent: Mapping[str, str],
     facts: Mapping[str, str],
     after: int,
+    networks: str,
     docs: Path | None,
 ) -> str:
-    """The table as Markdown; with `docs` also the whole page and its picture."""
+    """The tables as Markdown, `networks` being the second one; with `docs` also the whole page and its picture."""
     lines = [
         f"| | a round takes, ours = 1 | middle half | range | accuracy after {after} rounds | versions | settings |",
         "|---|---:|---:|---:|---:|---|---|",
@@ -99,9 +109,9 @@ def write_up(
         (docs / "img").mkdir(parents=True, exist_ok=True)
         picture(rows, docs / "img" / "peers.svg")
         image = "![A round of each peer, ours = 1, logarithmic axis](img/peers.svg)"
-        page = f"{INTRODUCTION}\n## Result\n\n{image}\n\n{table}\n\nThe machine:\n\n{about}\n\n{HOW}"
+        page = f"{INTRODUCTION}\n## Result\n\n{image}\n\n{table}\n\nThe machine:\n\n{about}\n\n{NETWORKS}\n{networks}\n\n{HOW}"
         (docs / "peers.md").write_text(page, encoding="utf-8")
-    return f"{table}\n\n{about}"
+    return f"{table}\n\n{about}\n\n{networks}"
 
 
 def picture(rows: Sequence[Mapping[str, Any]], path: Path) -> None:

@@ -37,13 +37,14 @@ class Start:
     """What is about to be computed.
 
     `title` is the experiment's name; in a sweep, with the values of the point. `folder` is the run folder, None if the run
-    keeps none.
+    keeps none. `score` names what the column `test_accuracy` holds.
     """
 
     experiment: Experiment
     title: str
     units: Sequence[RunUnit]
     folder: Path | None = None
+    score: str = "accuracy"
 
 
 @dataclass(frozen=True, kw_only=True)

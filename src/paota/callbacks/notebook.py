@@ -16,13 +16,15 @@ REDRAW_S = 0.2
 
 
 class NotebookBar(Callback):
-    """A row an algorithm: rounds over all seeds, the newest accuracy, what is being compiled.
+    """A row an algorithm: rounds over all seeds, the newest score, what is being compiled.
 
     `paota.run` shows one by itself in a notebook, unless it is given another.
     """
 
     def start(self, run: Start) -> None:
-        self._title, self._drawn, self._handle = run.title, 0.0, None
+        from ..pages.words import Score
+
+        self._title, self._drawn, self._handle, self._score = run.title, 0.0, None, Score(run.score)
         self._totals: dict[str, int] = {}
         for unit in run.units:
             self._totals[unit.label] = self._totals.get(unit.label, 0) + unit.rounds
@@ -37,7 +39,7 @@ class NotebookBar(Callback):
     def round(self, round: Round) -> None:
         self._done[round.label][round.seed] = round.round
         if round.judged:
-            self._note[round.label] = f"accuracy {round.test_accuracy:.1%}"
+            self._note[round.label] = f"{self._score.name} {self._score.compact(round.test_accuracy, 1)}"
         if time.monotonic() - self._drawn > REDRAW_S:
             self._draw()
 

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.text import Text
 
 from ..callbacks.base import Callback, Round, Start
+from ..pages.words import Score
 from ..runs.pool import Update
 from ..runs.results import Result, Trajectory
 
@@ -117,7 +118,7 @@ class ProgressDisplay:
 
 
 class RunDisplay(ProgressDisplay, Callback):
-    """One run: a row an algorithm, in rounds over all seeds, with the newest accuracy. Compiling is announced."""
+    """One run: a row an algorithm, in rounds over all seeds, with the newest score. Compiling is announced."""
 
     def start(self, run: Start) -> None:
         self._rounds = {(unit.label, unit.seed): unit.rounds for unit in run.units}
@@ -130,7 +131,8 @@ class RunDisplay(ProgressDisplay, Callback):
             label: self._add(label.ljust(width), total, count=f"0/{total}", note="waiting", unit="rounds")
             for label, total in self._totals.items()
         }
-        self._newest = dict.fromkeys(self._totals, "")  # accuracy
+        self._newest = dict.fromkeys(self._totals, "")  # score
+        self._score = Score(run.score)
         self._drawn = dict.fromkeys(self._totals, -math.inf)
         self._show()
 
@@ -143,7 +145,7 @@ class RunDisplay(ProgressDisplay, Callback):
     def round(self, round: Round) -> None:
         self._done[round.label][round.seed] = round.round
         if round.judged:
-            self._newest[round.label] = f"  accuracy {round.test_accuracy:.1%}"
+            self._newest[round.label] = f"  {self._score.name} {self._score.compact(round.test_accuracy, 1)}"
         if round.round and (round.round == round.rounds or time.monotonic() - self._drawn[round.label] > REDRAW_S):
             self._draw(round.label, round.seed)
 

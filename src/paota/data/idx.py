@@ -29,7 +29,7 @@ _FILES = {
 def load_idx_folder(folder: Path) -> Dataset:
     """The dataset of a folder that holds the four standard files, packed or not."""
     paths = {key: find_idx_file(folder, stem, axes=axes) for key, (stem, axes) in _FILES.items()}
-    arrays = {key: read_idx(path, axes=_FILES[key][1]) for key, path in paths.items()}
+    arrays: dict[str, Any] = {key: read_idx(path, axes=_FILES[key][1]) for key, path in paths.items()}
     return Dataset.from_arrays(name=folder.resolve().name or str(folder), **arrays)
 
 

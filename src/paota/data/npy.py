@@ -24,7 +24,7 @@ def load_npy_folder(folder: Path) -> Dataset:
     if missing:
         raise UserError(f"{folder}: lacks {', '.join(missing)}")
     keys = [*KEYS, *(key for key in OPTIONAL_KEYS if (folder / f"{key}.npy").exists())]
-    arrays = {key: map_npy(folder / f"{key}.npy") for key in keys}
+    arrays: dict[str, Any] = {key: map_npy(folder / f"{key}.npy") for key in keys}
     return Dataset.from_arrays(name=folder.resolve().name or str(folder), **arrays)
 
 

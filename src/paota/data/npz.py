@@ -48,7 +48,8 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 
 def load_npz(path: Path) -> Dataset:
     """The dataset of an `.npz` with x_train, y_train, x_test and y_test, and with device_train if it is there."""
-    return Dataset.from_arrays(name=path.name, **read_arrays(path, KEYS, OPTIONAL_KEYS))
+    arrays: dict[str, Any] = {**read_arrays(path, KEYS, OPTIONAL_KEYS)}
+    return Dataset.from_arrays(name=path.name, **arrays)
 
 
 def read_arrays(

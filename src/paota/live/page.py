@@ -14,7 +14,7 @@ from ..pages.page import Page, Section, Table, TableCell, TableRow
 from ..pages.report.learning import learning_section
 from ..pages.report.study import Study, gather
 from ..pages.timeline import stretch_of, timeline_figure
-from ..pages.words import counted, percent
+from ..pages.words import Score, counted, percent
 from .follow import Snapshot
 
 POINTS = 200  # of a curve
@@ -48,7 +48,8 @@ def sweep_page(name: str, places: Sequence[str], points: Sequence[Snapshot], *, 
         )
         for number, (place, point) in enumerate(zip(places, points, strict=True))
     ]
-    table = Table(label="Points", heads=["point", "state", "done", "newest accuracy"], rows=rows)
+    score = _score(points[0]).name if points else "accuracy"
+    table = Table(label="Points", heads=["point", "state", "done", f"newest {score}"], rows=rows)
     words = f"{done} of {counted(len(points), 'point')} finished, {under_way} under way."
     return Page(
         kind="PAOTA live", title=f"{name}: live", heading=name, ran="A sweep.", findings=[words],
@@ -68,7 +69,19 @@ def _study(run: Snapshot) -> Study | None:
         "algorithms": {label: {} for label in labels},
     }
     experiment = SimpleNamespace(name=run.name, to_dict=lambda: run.settings)
-    return gather([SimpleNamespace(experiment=experiment, info={}, metrics=run.metrics, devices={}, summary=summary)])  # type: ignore[list-item]
+    told: Any = SimpleNamespace(
+        experiment=experiment,
+        info={"score": _score(run).name},
+        metrics=run.metrics,
+        devices={},
+        own={},
+        summary=summary,
+    )
+    return gather([told])
+
+
+def _score(run: Snapshot) -> Score:
+    return Score(run.state.get("score", "accuracy"))
 
 
 def _units(run: Snapshot) -> dict[str, list[dict[str, Any]]]:
@@ -88,12 +101,13 @@ def _progress_section(run: Snapshot, study: Study | None) -> Section:
             cells=[
                 TableCell(text=_doing(run, label, units)),
                 TableCell(text=f"{sum(u['done'] for u in units):,} of {sum(u['rounds'] for u in units):,}"),
-                TableCell(text=_accuracy(units)),
+                TableCell(text=_newest(run, units)),
             ],
         )
         for label, units in _units(run).items()
     ]
-    table = Table(label="Progress", heads=["algorithm", "state", "rounds", "newest accuracy"], rows=rows)
+    heads = ["algorithm", "state", "rounds", f"newest {_score(run).name}"]
+    table = Table(label="Progress", heads=heads, rows=rows)
     return Section(id="progress", title="Progress", intro="Rounds over all seeds.", tables=[table])
 
 
@@ -107,9 +121,9 @@ def _doing(run: Snapshot, label: str, units: list[dict[str, Any]]) -> str:
     )
 
 
-def _accuracy(units: list[dict[str, Any]]) -> str:
+def _newest(run: Snapshot, units: list[dict[str, Any]]) -> str:
     known = [unit["accuracy"] for unit in units if unit["accuracy"] is not None]
-    return percent(float(np.median(known))) if known else "–"
+    return _score(run).show(float(np.median(known))) if known else "–"
 
 
 def _in_words(run: Snapshot) -> str:
@@ -234,5 +248,5 @@ def _share_of(point: Snapshot) -> str:
 
 
 def _best_of(point: Snapshot) -> str:
-    shown = [f"{label} {_accuracy(units)}" for label, units in _units(point).items()]
+    shown = [f"{label} {_newest(point, units)}" for label, units in _units(point).items()]
     return ", ".join(shown) or "–"

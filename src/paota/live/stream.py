@@ -50,7 +50,7 @@ class LiveStream(Callback):
             }
             for u in run.units
         }  # fmt: skip
-        self._title, self._began = run.title, time.time()
+        self._title, self._score, self._began = run.title, run.score, time.time()
         self._compiling: dict[str, float] = {}
         self._newest: dict[str, deque[Round]] = {}  # by label
         self._pace: deque[tuple[float, int]] = deque()  # when, and how many rounds had been done
@@ -91,7 +91,7 @@ class LiveStream(Callback):
     def _write(self, *, ended: bool) -> None:
         self._written = time.monotonic()
         content = {
-            "format": FORMAT, "title": self._title, "began": self._began, "ended": ended,
+            "format": FORMAT, "title": self._title, "score": self._score, "began": self._began, "ended": ended,
             "units": list(self._units.values()), "compiling": self._compiling,
             "rounds_per_second": self._speed(),
             "loud": {label: _loud(rounds[-1]) for label, rounds in self._newest.items()},

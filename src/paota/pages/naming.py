@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..reference import UNITS
 from ..sweeps.grid import Axis, show
 
-UNITS = {
-    "dbm_per_hz": "dBm/Hz", "hz": "Hz", "dbm": "dBm", "db": "dB", "rad": "rad", "s": "s", "w": "W", "m": "m", "j": "J",
-}  # fmt: skip
 # Where the key alone says too little; the paper's symbols with them.
 NAMES = {
     "seed": "first seed",
@@ -39,7 +37,7 @@ def setting_name(key: str) -> str:
         _, label, own = key.split(".", 2)
         return f"{label}: {setting_name(own)}"
     last = key.rpartition(".")[2]
-    return NAMES.get(key) or last.removesuffix(f"_{_suffix(last)}").replace("_", " ")
+    return NAMES.get(key) or last.removesuffix(_suffix(last)).replace("_", " ")
 
 
 def setting_unit(key: str) -> str:
@@ -63,5 +61,5 @@ def named_place(axes: Sequence[Axis], values: Sequence[Any]) -> str:
 
 
 def _suffix(key: str) -> str:
-    """The longest unit that the key ends with."""
-    return next((unit for unit in UNITS if key.endswith(f"_{unit}")), "")
+    """How the key ends, if that is a unit: `_s`, `_dbm_per_hz`, ..."""
+    return next((end for end in UNITS if key.endswith(end)), "")

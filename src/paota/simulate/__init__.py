@@ -89,11 +89,16 @@ def execute(
 
 
 def _start(plan: Plan, title: str | None, folder: Path | None) -> Start:
+    from ..models.base import score_name_of
+
     units = [
         RunUnit(label=c.label, algorithm=c.algorithm_name, seed=seed, rounds=len(plan.timelines[c.label, seed]))
         for c, seed in plan.units()
     ]
-    return Start(experiment=plan.experiment, title=title or plan.experiment.name, units=units, folder=folder)
+    return Start(
+        experiment=plan.experiment, title=title or plan.experiment.name, units=units, folder=folder,
+        score=score_name_of(plan.model),
+    )  # fmt: skip
 
 
 def _result(plan: Plan, trajectories: Sequence[Trajectory], started: datetime) -> Result:
