@@ -26,7 +26,7 @@ TIMEOUT_S = 120
 HERE = Path(__file__).parent
 SHIPPED = HERE / "shipped"  # filled by `hatch_build.py`, in wheels that bring the kernels
 # What a wheel is built for, best first: name for `-march`, and what /proc/cpuinfo must say of the processor.
-LEVELS = {
+LEVELS: dict[str, dict[str, set[str]]] = {
     "x86_64": {
         "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "fma"},
         "x86-64-v3": {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"},
