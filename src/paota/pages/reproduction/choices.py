@@ -21,6 +21,7 @@ from ..page import Page, Section, Table, TableCell, TableRow, render
 from .figures import NAMES
 
 SHOWN_READINGS = 6
+LOST = ": the gain does not carry over, so nothing that was tried explains the rounds"
 LEGEND = [
     Style(name="printed", colour=6),
     Style(name="as this project reads the paper", colour=0, dash="dash"),
@@ -115,7 +116,7 @@ def _rounds_finding(found: Found) -> str:
         f"Rounds: as read here Table I is missed by a factor of {math.exp(found.base.distance):.2f} on average. The single "
         f"choice that explains most is {single.words} ({math.exp(single.distance):.2f}); the nearest found is {best.words} "
         f"({math.exp(best.distance):.2f}). With seeds that the search has not seen: {math.exp(held_base.distance):.2f} and "
-        f"{math.exp(held_best.distance):.2f}."
+        f"{math.exp(held_best.distance):.2f}{'' if held_best.distance < held_base.distance else LOST}."
     )
 
 
@@ -132,6 +133,7 @@ def _noise_finding(found: Found) -> str:
     return (
         f"Noise: “COTAF hurt, PAOTA not” comes out under {len(matches)} of {len(found.readings)} readings: {words}. "
         f"{'One' if as_printed else 'None'} of them reads -74 dBm/Hz as printed."
+        f"{' In all of them PAOTA is not held to its 15 W.' if all('as printed' in r.assumptions for r in matches) else ''}"
     )
 
 
