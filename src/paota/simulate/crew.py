@@ -27,6 +27,7 @@ class Crew:
         self._requests: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...], Future[Any]]] = queue.SimpleQueue()
         self.closing = threading.Event()  # somebody asked to stop, or something failed
         self.closed = False  # nobody attends any more
+        self._maker = threading.current_thread()
 
     def start(self, jobs: Sequence[Callable[[], T]], threads: int) -> list[Future[T]]:
         """Begin jobs, the first ones first, so many at a time; each gives a future."""
@@ -55,6 +56,8 @@ class Crew:
 
     def ask(self, function: Callable[..., T], *arguments: Any) -> T:
         """Have the attending thread call `function`, and wait for what it returns or raises."""
+        if threading.current_thread() is self._maker:  # it attends nobody while it asks
+            return function(*arguments)
         answer: Future[T] = Future()
         self._requests.put((function, arguments, answer))
         while not self.closed:
