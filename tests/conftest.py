@@ -1,8 +1,8 @@
 """One cache of compiled programs for the whole session, shared with every process the tests start, and nothing of the user's.
 
 Hundreds of small programs are compiled, so XLA is told not to optimise them, and to make fused loops its old way: a sixth
-of the time. `PAOTA_TEST_OPTIMISE=1 pytest ...` tests what users run; `.ci/run` does so for the tests of equal bits, the
-only ones that depend on it.
+of the time. `PAOTA_TEST_OPTIMISE=1 pytest ...` tests what users run; `.ci/run` does so for the tests of equal bits (`-m
+bits`), the only ones that depend on it.
 """
 
 import atexit

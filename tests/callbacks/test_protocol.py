@@ -189,7 +189,7 @@ def test_a_stop_survives_an_interruption_before_it(tmp_path):
 @pytest.mark.parametrize(
     ("callback", "error", "says"),
     [
-        (3, UserError, "a callback must be a paota.Callback or a function, not 3"),
+        (3, UserError, "a callback must be a paota.Callback, a function or a name, not 3"),
         (lambda r: r.test_accuracy, CallbackError, "must return True \\(stop\\), False or None"),
     ],
 )

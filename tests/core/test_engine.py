@@ -36,6 +36,7 @@ def assert_same_bits(one, other):
         assert one[key].tobytes() == other[key].tobytes(), key
 
 
+@pytest.mark.bits
 def test_same_seed_same_bits():
     assert_same_bits(models(simulate.run(small(), seeds=2)), models(simulate.run(small(), seeds=2)))
 
@@ -45,6 +46,7 @@ def test_different_seeds_differ():
     assert not np.array_equal(result.trajectories[0].model, result.trajectories[1].model)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("events", [1, 5, 12, 50])
 def test_chunk_size_changes_nothing(events):
     assert_same_bits(models(simulate.run(small())), models(simulate.run(small(), events_a_call=events)))
@@ -76,6 +78,7 @@ def test_a_call_takes_as_many_events_as_last_about_a_second(monkeypatch, counts,
     assert engine.known_programs() == 1
 
 
+@pytest.mark.bits
 def test_a_model_that_diverged_is_that_of_its_round_whatever_the_call(counts):
     """Later ones, of the same call, have overwritten it in the ring buffer: it is computed again."""
     wild = small(training={**SMALL["training"], "learning_rate": 1e37})
@@ -88,6 +91,7 @@ def test_a_model_that_diverged_is_that_of_its_round_whatever_the_call(counts):
     assert other.model.tobytes() == one.model.tobytes()
 
 
+@pytest.mark.bits
 def test_order_and_company_of_algorithms_change_nothing():
     forwards = models(simulate.run(small(algorithms=ALL)))
     assert_same_bits(forwards, models(simulate.run(small(algorithms=ALL[::-1]))))

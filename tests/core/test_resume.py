@@ -240,9 +240,11 @@ def test_an_edited_experiment_is_refused(tmp_path, capsys):
     from paota.runs.folder import begin_folder
 
     folder = begin_folder(tmp_path / "mine", prepared)
-    checkpoints = Checkpoints(folder / "checkpoints", simulate.identity(prepared))
+    checkpoints = Checkpoints(folder / "checkpoints", simulate.identity(prepared), every_s=0.0)
     with pytest.raises(Interrupted):
-        simulate.execute(prepared, checkpoints=checkpoints, stop=lambda: True)
+        simulate.execute(
+            prepared, checkpoints=checkpoints, stop=lambda: any((folder / "checkpoints").glob("*.npz")), events_a_call=1
+        )
     table = prepared.experiment.to_dict()
     table["timing"]["period_s"] = 7.0
     files.write_text(folder / "experiment.toml", files.to_toml(table))

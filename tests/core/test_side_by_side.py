@@ -50,6 +50,7 @@ class Watcher(Callback):
         self.seen.append((round.label, round.seed, round.round, threading.get_ident()))
 
 
+@pytest.mark.bits
 def test_same_bits_and_order_as_one_after_another(monkeypatch, three_cores):
     watcher = Watcher()
     together = simulate.execute(plan(), callbacks=[watcher], events_a_call=2)

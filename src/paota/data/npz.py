@@ -115,6 +115,8 @@ def read_npy_header(stream: Readable, source: str) -> tuple[np.dtype[Any], bool,
         raise UserError(f"{source}: is not a NumPy array")
     length_format = "<H" if start[6] == 1 else "<I"
     length_bytes = stream.read(struct.calcsize(length_format))
+    if len(length_bytes) < struct.calcsize(length_format):
+        raise UserError(f"{source}: is truncated inside its array header")
     (length,) = struct.unpack(length_format, length_bytes)
     if length > MAX_HEADER_BYTES:
         raise UserError(f"{source}: has an array header of {length} bytes, and the most allowed is {MAX_HEADER_BYTES}")
