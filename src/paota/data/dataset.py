@@ -175,6 +175,11 @@ def _as_labels(name: str, key: str, y: npt.NDArray[Any]) -> npt.NDArray[np.int32
     return np.ascontiguousarray(y, dtype=np.int32)
 
 
+def kinds_of(labels: Any) -> Any:
+    """What a device's own kind of data is told by: the class of each label [N]; targets of a regression are of one kind."""
+    return labels if labels.dtype.kind in "iu" else labels.astype("int32") * 0
+
+
 def _as_targets(name: str, key: str, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     if y.dtype.kind not in "uif":
         raise UserError(f"{name}: {key} holds {y.dtype}, and targets must be numbers")

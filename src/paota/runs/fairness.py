@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.dataset import kinds_of
 from .files import Columns
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ def own_scores(score_by_label: NDArray[Any], dataset: Dataset, shards: Shards) -
         dataset: whose test samples were judged.
         shards: who holds which training samples.
     """
-    count = np.bincount(dataset.y_test, minlength=dataset.num_classes)
+    count = np.bincount(kinds_of(dataset.y_test), minlength=dataset.num_classes)
     mean = np.divide(score_by_label, count, out=np.zeros(len(count)), where=count > 0)
-    labels = dataset.y_train[shards.indices]
+    labels = kinds_of(dataset.y_train[shards.indices])
     # The mean over a device's samples of their label's accuracy is the mean over labels, weighted by its shares.
     total, known = (
         np.add.reduceat(values[labels], shards.offsets[:-1]) for values in (mean, (count > 0).astype(float))

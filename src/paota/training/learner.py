@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
+from ..data.dataset import kinds_of
 from ..data.scaling import Scaling
 from ..errors import UserError, unknown_name
 from ..models.base import Model, loss_of, score_of
@@ -135,7 +136,7 @@ class GenericLearner:
             return Judged(
                 sums.score + share @ score,
                 sums.loss + share @ loss_of(self.model)(logits, labels),
-                sums.score_by_label.at[labels].add(jnp.where(mine, score, 0.0)),
+                sums.score_by_label.at[kinds_of(labels)].add(jnp.where(mine, score, 0.0)),
             )
 
         blocks, rest = divmod(count, block)

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
+from ..data.dataset import kinds_of
 from ..errors import UserError
 from ..registry import OPTIMISERS
 from .augmentation import PADDING
@@ -140,7 +141,7 @@ class TorchLearner:
                 scores = self.model.score_of(outputs, expected).cpu().numpy()
                 score += shares[block] @ scores
                 loss += shares[block] @ self.model.loss_of(outputs, expected).cpu().numpy()
-                by_label += np.bincount(labels[block], scores, minlength=self.num_classes)
+                by_label += np.bincount(kinds_of(labels[block]), scores, minlength=self.num_classes)
         sums: Any = [np.asarray(part, shares.dtype) for part in (score, loss, by_label)]
         return Judged(*sums)
 
