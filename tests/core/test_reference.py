@@ -55,6 +55,7 @@ def test_engine_agrees_with_algorithm_1(payload, n0_dbm_per_hz):
 
 
 @pytest.mark.skipif(jax.config.jax_enable_x64, reason="this is the double-precision run itself")
+@pytest.mark.slow
 def test_engine_agrees_in_double_precision():
     """The same comparison with JAX in float64, where only rounding is left: an error of method could not hide."""
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-k", "agrees_with", __file__]

@@ -243,8 +243,9 @@ def test_an_edited_experiment_is_refused(tmp_path, capsys):
     checkpoints = Checkpoints(folder / "checkpoints", simulate.identity(prepared), every_s=0.0)
     with pytest.raises(Interrupted):
         simulate.execute(
-            prepared, checkpoints=checkpoints, stop=lambda: any((folder / "checkpoints").glob("*.npz")), events_a_call=1
-        )
+            prepared, checkpoints=checkpoints, stop=lambda: any((folder / "checkpoints").glob("*.npz")), events_a_call=1,
+            callbacks=[lambda told: None],
+        )  # fmt: skip
     table = prepared.experiment.to_dict()
     table["timing"]["period_s"] = 7.0
     files.write_text(folder / "experiment.toml", files.to_toml(table))

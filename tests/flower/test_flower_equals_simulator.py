@@ -51,7 +51,15 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("label", CASES)
+LONG = (
+    "paota-augmented",
+    "paota-trained-otherwise",
+    "local-sgd-samples",
+    "paota-fresh",
+)  # compile programs of their own
+
+
+@pytest.mark.parametrize("label", [pytest.param(label, marks=[pytest.mark.slow] * (label in LONG)) for label in CASES])
 def test_deployment_equals_simulation(label: str, tmp_path: Path) -> None:
     table = {**TABLE, "algorithms": [CASES[label]]}
     if label == "paota-augmented":

@@ -100,7 +100,7 @@ def final_accuracy(folder: Path, attack: str | None, attackers: int, label: str,
     return float(result.of(label)[0].metrics["test_accuracy"][-1]), result
 
 
-@pytest.mark.parametrize("label", ["paota", "local-sgd"])
+@pytest.mark.parametrize("label", ["paota", pytest.param("local-sgd", marks=pytest.mark.slow)])
 def test_without_a_limit_one_device_destroys_the_model_and_with_it_the_model_learns(tmp_path: Path, label: str) -> None:
     honest, _ = final_accuracy(tmp_path / "honest", None, 0, label)
     destroyed, _ = final_accuracy(tmp_path / "open", "noise", 1, label, **{"max-influence": 0.0})

@@ -85,8 +85,9 @@ def test_floats_are_taken_as_they_are(network):
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86 processors")
 @pytest.mark.parametrize(
     "flag",
-    [pytest.param("-mno-avx512f", id="8 lanes"), pytest.param("-mno-avx", id="4 lanes", marks=pytest.mark.slow)],
+    [pytest.param("-mno-avx512f", id="8 lanes"), pytest.param("-mno-avx", id="4 lanes")],
 )
+@pytest.mark.slow
 def test_agrees_on_older_processors(flag, tmp_path):
     """The same source, compiled with narrower vectors. In a process of its own: JAX knows one kernel of a name."""
     compiler = tmp_path / "compiler"

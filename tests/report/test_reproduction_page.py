@@ -153,6 +153,7 @@ def test_the_figures_show_the_evidence(page: tuple[Path, list[Section]]) -> None
     assert [trace["series"] for trace in figures["beta"].views["all"].traces] == [0, 1]
 
 
+@pytest.mark.slow
 def test_the_same_evidence_gives_the_same_bytes(page: tuple[Path, list[Section]], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     draw_all(*made_up(), SCALE, tmp_path)  # type: ignore[arg-type]

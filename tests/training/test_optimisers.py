@@ -316,7 +316,7 @@ def test_every_server_optimiser_by_hand(name, options):
     for delta, anyone in zip(movements[[0, 1, 0, 2]], (True, True, False, True), strict=True):
         proposed = w + jnp.asarray(delta, float) if anyone else w
         weight = jnp.array([0.5, 0.5]) if anyone else jnp.zeros(2)
-        served = engine.Served(proposed, (), weight, *(jnp.zeros(2),) * 3, jnp.zeros(()))
+        served = engine.Served(proposed, (), weight, *(jnp.zeros(2),) * 3, jnp.zeros(()), jnp.zeros(2))
         served, memory = engine.optimise(rule.server, w, served, memory)
         w = served.model
     np.testing.assert_allclose(w, server_by_hand(name, movements, **options), rtol=2e-5, atol=1e-6)
@@ -339,7 +339,13 @@ def test_resuming_with_server_memory_gives_the_same_bits(tmp_path):
     whole = simulate.execute(plan, events_a_call=2)
     checkpoints = Checkpoints(tmp_path / "c", simulate.identity(plan), every_s=0)
     with pytest.raises(Interrupted):
-        simulate.execute(plan, events_a_call=2, checkpoints=checkpoints, stop=checkpoints.folder.exists)
+        simulate.execute(  # with a callback, whether to stop is looked at between any two calls
+            plan,
+            events_a_call=2,
+            checkpoints=checkpoints,
+            stop=checkpoints.folder.exists,
+            callbacks=[lambda told: None],
+        )
     assert models(simulate.execute(plan, events_a_call=2, checkpoints=checkpoints)) == models(whole)
 
 
