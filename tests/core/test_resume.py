@@ -213,7 +213,7 @@ def assert_same_results(one: Path, other: Path) -> None:
     assert left == {p.name for p in one.iterdir()}
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path, kills):
     rounds = 400 * kills  # long enough to be struck so often
     complete(*flags(rounds), "--out", "whole", cwd=tmp_path)

@@ -24,6 +24,7 @@ TABLE = {
 }
 
 
+@pytest.mark.slow
 def test_jax_and_torch_devices_learn_together(tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("torch_client_app", EXAMPLE)
     assert spec is not None

@@ -103,6 +103,7 @@ def test_processes_give_the_same_bytes_and_a_dead_worker_costs_one_point(base, w
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced(base, tmp_path):
     """Two workers, four tasks, of which the first two kill their process: the others are computed by new ones."""
     plugin = tmp_path / "deadly.py"
@@ -204,7 +205,7 @@ def alive(group: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)])
 def test_killed_or_interrupted_and_resumed(table, whole, tmp_path, how, code, capsys):
     """The parent dies: no worker outlives it, and going on gives the bytes of a sweep that was never cut."""
     out = tmp_path / "out"
