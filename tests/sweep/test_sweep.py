@@ -205,7 +205,9 @@ def alive(group: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("how", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 def test_killed_or_interrupted_and_resumed(table, whole, tmp_path, how, code, capsys):
     """The parent dies: no worker outlives it, and going on gives the bytes of a sweep that was never cut."""
     out = tmp_path / "out"
