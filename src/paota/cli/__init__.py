@@ -10,13 +10,19 @@ from typing import Any, NoReturn
 
 from ..errors import UserError, did_you_mean, listed, nearest, unknown_name
 from ..plugins import load_plugin
-from . import bound, deploy, device, keys, new, power, presets, report, reproduce, run, settings, sweep, watch
+from . import bound, deploy, device, keys, new, plan, power, presets, report, reproduce, run, settings, sweep, watch
 
 COMMANDS = {
     "run": run, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
-    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "watch": watch, "settings": settings,
+    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "plan": plan, "watch": watch,
+    "settings": settings,
 }  # fmt: skip
-WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
+WITH_PLUGINS = (
+    "run",
+    "report",
+    "sweep",
+    "plan",
+)  # the commands that read experiments, which may name things of the user's own
 
 
 def main(argv: Sequence[str] | None = None) -> int:
