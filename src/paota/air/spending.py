@@ -31,7 +31,7 @@ def device_spending(
     timeline: Timeline,
     transmit_power_w: Floats,
     *,
-    num_parameters: int,
+    block_symbols: int,
     air: Air,
     compute_power_w: float,
     uploads: Uploads | None,
@@ -41,7 +41,7 @@ def device_spending(
 
     It is NaN for algorithms that do not use the analog uplink: their cost is that of their `uploads`, and NaN ("not
     accounted") where these are ideal. `stopped_s` [n]: when trainings were aborted, which cost what they had used up
-    until then; None: all came to their end.
+    until then; None: all came to their end. `block_symbols`: that an analog signal takes.
     """
     n = len(transmit_power_w)
     start_s = timeline.start_s[:n]
@@ -58,7 +58,7 @@ def device_spending(
             "compute_j": compute_power_w * np.minimum(busy_s, computing_s),
         }
     power = np.asarray(transmit_power_w, dtype=float)
-    block_s = symbols(num_parameters, air) / air.bandwidth_hz
+    block_s = block_symbols / air.bandwidth_hz
     on_air_s = np.where(np.isnan(power), np.nan, np.where(power > 0, block_s, 0.0))  # no power: silent
     return {
         "energy_j": power / air.bandwidth_hz,

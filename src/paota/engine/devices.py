@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ..algorithms.base import Algorithm, Report, Work
 from ..faults.signals import Checked, corrupt_and_guard
+from ..rng import Purpose, draw_key
 from ..training.augmentation import draw_augmentation
 from ..training.batches import draw_batches
 from ..training.learner import Orders, Trained
@@ -74,8 +75,15 @@ def prepare(
         previous_model=previous_model,
         memory=memory,
         state=state,
+        key=device_keys(seed, row.round, row.device) if rule.algorithm.draws else None,
     )
     return encode(rule.algorithm, work, checked.ready)
+
+
+def device_keys(seed: jax.Array, round: jax.Array, device: Int[Array, " n"]) -> jax.Array:
+    """Of each device in this round, for what it draws when it sends."""
+    key = draw_key(seed, Purpose.SIGNAL, round)
+    return jax.vmap(lambda k: jax.random.fold_in(key, k))(device)
 
 
 def encode(algorithm: Algorithm, work: Work, ready: Bool[Array, " n"]) -> Prepared:
@@ -85,6 +93,7 @@ def encode(algorithm: Algorithm, work: Work, ready: Bool[Array, " n"]) -> Prepar
         return algorithm.signal(one), algorithm.report(one), algorithm.remember(one)
 
     broadcast: Any = None
-    axes = Work(0, 0, 0, 0, 0, broadcast, broadcast, 0, broadcast)  # type: ignore[arg-type]
+    key: Any = None if work.key is None else 0
+    axes = Work(0, 0, 0, 0, 0, broadcast, broadcast, 0, broadcast, key)  # type: ignore[arg-type]
     payload, report, memory = jax.vmap(on_device, in_axes=(axes,))(work)
     return Prepared(payload, jnp.sum(payload**2, axis=1), report, ready, work.loss, memory)

@@ -81,6 +81,7 @@ def event_of(
         report=prepared.report,
         num_devices=num_devices,
         state=state,
+        group=row.group,
     )
 
 
@@ -125,7 +126,8 @@ def conclude(
         shown, transmit_power_w = amplitude, uplink.transmit_power_w(precoder, event.energy)
         noise_std = jnp.sqrt(uplink.noise_power_w / 2) / divisor
         gain = jnp.abs(uplink.channel if uplink.actual_channel is None else uplink.actual_channel) ** 2
-    step = algorithm.next_model(event, Heard(heard / divisor, amplitude, payloads))  # Eq. Normalization
+    arrived = Heard(heard / divisor, amplitude, payloads, transmit_power_w, uplink.max_power_w)  # Eq. Normalization
+    step = algorithm.next_model(event, arrived)
     anyone = (amplitude != 0).any()  # nobody: w^(r+1) = w^r exactly, with no noise
     return Served(
         model=jnp.where(anyone, step.model, event.model),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..data.dataset import Dataset
 from ..data.load import load_data
 from ..data.partition import deal
-from ..data.shards import Shards
+from ..data.shards import Shards, describe
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
 from ..faults.timing import FaultyLatencies, apply_faults
@@ -17,6 +17,7 @@ from ..registry import SERVER_OPTIMISERS
 from ..rng import Purpose, Seeds, host_rng, seed_numbers
 from ..timing.latency import Latencies
 from ..timing.schemes import Synchronous, World
+from ..timing.tiers import GroupedByData
 from ..timing.timeline import Timeline
 from ..training.augmentation import check_images
 
@@ -57,6 +58,7 @@ def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
     numbers = seed_numbers(seeds, experiment.seed)
     for contestant in experiment.contestants:
         _check_server(contestant)
+        _check_budget(contestant)
     data = experiment.data
     dataset = load_data(data, base=experiment.base)
     model = fitted(experiment.model, tuple(dataset.input_shape), dataset.num_classes)
@@ -73,7 +75,9 @@ def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
             latencies = world.latencies
             if (uploads := _uploads(world, model, contestant, dataset)) is not None:
                 world = replace(world, latencies=WithUpload(latencies, uploads), computing=latencies)
-            timeline = contestant.algorithm.scheme.timeline(world)
+            if isinstance(scheme := contestant.algorithm.scheme, GroupedByData):
+                world = replace(world, label_counts=describe(dataset, shards[seed])["device_class_counts"])
+            timeline = scheme.timeline(world)
             if not len(timeline):
                 raise UserError(f"'{contestant.label}' makes no aggregation before the end: raise rounds or duration_s")
             timelines[contestant.label, seed] = timeline = apply_faults(timeline, latencies, contestant.guards)
@@ -94,6 +98,13 @@ def _check_server(contestant: Contestant) -> None:
         raise UserError(
             f"server.optimiser = '{name}' needs an algorithm that sends updates, and '{contestant.label}' sends models: "
             "choose payload = 'update', where the algorithm has it, or server.optimiser = 'none'"
+        )
+
+
+def _check_budget(contestant: Contestant) -> None:
+    if contestant.power.energy_budget_j is not None and not contestant.algorithm.over_the_air:
+        raise UserError(
+            f"power.energy_budget_j is for devices that send over the air, and those of '{contestant.label}' upload"
         )
 
 

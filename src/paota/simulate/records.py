@@ -138,7 +138,7 @@ def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parame
     return device_spending(
         timeline,
         log.transmit_power_w[mask],
-        num_parameters=num_parameters,
+        block_symbols=contestant.algorithm.symbols(num_parameters, contestant.air.packing == "complex"),
         air=contestant.air,
         compute_power_w=contestant.power.compute_power_w,
         uploads=uploads,
@@ -166,7 +166,7 @@ def _spending_of_aborted(
     # They send nothing over the air; ideal uploads are not accounted.
     silence = np.full(n, 0.0 if contestant.algorithm.over_the_air else math.nan)
     spent = device_spending(
-        aborted, silence, num_parameters=num_parameters, air=contestant.air,
+        aborted, silence, block_symbols=0, air=contestant.air,
         compute_power_w=contestant.power.compute_power_w, uploads=uploads, stopped_s=aborted.time_s[aborted.event[:n]],
     )  # fmt: skip
     counts = np.concatenate([[0], aborted.ready[:events]])
