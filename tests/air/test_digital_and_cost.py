@@ -6,7 +6,7 @@ from scipy.stats import expon, kstest
 
 import paota
 from paota import settings
-from paota.air.digital import Ofdma, Tdma, Uploads, WithUpload, upload_cost
+from paota.air.digital import Ofdma, Tdma, Uploads, WithTransfers, upload_cost
 from paota.air.settings import Air
 from paota.air.spending import device_spending, event_spending, symbols
 from paota.engine import Sizes, rows_of
@@ -77,7 +77,7 @@ def test_uploads_meet_the_path_loss_of_the_analog_uplink():
 def test_upload_adds_to_the_round():
     computing = Latencies(PerDevice(seconds=(3.0, 5.0)), devices=2, seed=4)
     sending = uploads(devices=2)
-    timeline = synchronous(WithUpload(computing, sending), participants=2, horizon=Horizon(rounds=1))
+    timeline = synchronous(WithTransfers(computing, sending), participants=2, horizon=Horizon(rounds=1))
     wait_s = sending(np.arange(2), np.zeros(2, int)).wait_s
     assert np.all(wait_s > 0)
     ends_s = np.array([3.0, 5.0]) + wait_s

@@ -168,7 +168,7 @@ def test_fedat_counts_rare_tiers_more(play, air):
     np.testing.assert_allclose(outcome.model, [1, 3.2], rtol=1e-6)
     np.testing.assert_allclose(outcome.weight, [0.15, 0.05], rtol=1e-6)
     np.testing.assert_allclose(outcome.state.model, [[5, 0], [0, 4]])
-    np.testing.assert_allclose(outcome.state.count, [4, 1])
+    np.testing.assert_allclose(outcome.state.times, [4, 1])
 
 
 def test_fedat_waits_for_the_slowest_as_printed(play, air):

@@ -54,6 +54,9 @@ class AgeTopK(SynchronousAlgorithm):
     def signal(self, work: Work) -> Float[Array, " d"]:
         return jnp.where(work.state.chosen, work.update, 0.0)
 
+    def sensitivity(self, clip_norm: float) -> float:
+        return 2 * clip_norm  # a part of the update is no longer than all of it
+
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         cap = amplitude_cap(uplink, event.energy, power.cap)
         level = jnp.min(jnp.where(event.ready, cap, jnp.inf))

@@ -109,6 +109,17 @@ class Algorithm(abc.ABC):
         """How many symbols the signal takes: one for each of the d parameters, or for two of them where they are packed."""
         return -(-num_parameters // 2) if packed else num_parameters
 
+    def sensitivity(self, clip_norm: float) -> float | None:
+        """How far the signal can move when a device's data are replaced and |dw_k| <= `clip_norm`; None: not known.
+
+        Known for signals that are the model or the update; a rule with a signal of its own may say so itself.
+        """
+        return 2 * clip_norm if type(self).signal is Algorithm.signal else None
+
+    def broadcast(self, num_parameters: int) -> int:
+        """Numbers that the server has to broadcast before stale devices can report, beside the model; none by default."""
+        return 0
+
     def report(self, work: Work) -> Report:
         """Scalars that the device tells the server over the control channel; none by default."""
         return {}

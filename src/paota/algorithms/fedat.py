@@ -24,7 +24,7 @@ class TierModels(NamedTuple):
     """What the server keeps: the newest model of every tier, and how often each has come. The quickest is the first."""
 
     model: Float[Array, "M d"]
-    count: Float[Array, " M"]
+    times: Float[Array, " M"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,6 @@ class FedAt(Algorithm):
 
     def next_model(self, event: Event, heard: Heard) -> Step:
         model = event.state.model.at[event.group].set(heard.received)
-        count = event.state.count.at[event.group].add(1.0)
-        weight = normalise(count[::-1])
-        return Step(weight @ model, state=TierModels(model, count), share=weight[event.group])
+        times = event.state.times.at[event.group].add(1.0)
+        weight = normalise(times[::-1])
+        return Step(weight @ model, state=TierModels(model, times), share=weight[event.group])

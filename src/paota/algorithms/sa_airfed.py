@@ -37,7 +37,7 @@ class SaAirFed(Algorithm):
     scheme = Periodic()
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
-        n = jnp.maximum(event.ready.sum(), 1)
+        n = jnp.maximum(event.ready.sum(), 1.0)
         energy = jnp.sum(jnp.where(event.ready, event.energy, 0.0)) / n
         noise = event.model.size * uplink.noise_power_w / 2 / jnp.where(energy > 0, energy, 1.0)
         p_max = jnp.where(event.ready, amplitude_cap(uplink, event.energy, power.cap), 0.0)

@@ -65,6 +65,8 @@ def prepare(
     """
     checked = Checked(trained.local_model, trained.update, row.ready)
     checked = corrupt_and_guard(rule.faults, rule.guards, seed, row.device, checked)
+    if rule.guards.noise_multiplier is not None:
+        checked = _with_noise(rule, seed, row, checked)
     work = Work(
         local_model=checked.local_model,
         update=checked.update,
@@ -80,9 +82,19 @@ def prepare(
     return encode(rule.algorithm, work, checked.ready)
 
 
-def device_keys(seed: jax.Array, round: jax.Array, device: Int[Array, " n"]) -> jax.Array:
+def _with_noise(rule: Rule, seed: jax.Array, row: Row, checked: Checked) -> Checked:
+    """Every device adds noise of `noise_multiplier` times `max_update_norm` to each weight, after clipping."""
+    keys = device_keys(seed, row.round, row.device, Purpose.PRIVACY_NOISE)
+    drawn = jax.vmap(lambda key: jax.random.normal(key, checked.update.shape[1:]))(keys)
+    noise = rule.guards.noise_multiplier * rule.guards.max_update_norm * drawn
+    return checked._replace(update=checked.update + noise, local_model=checked.local_model + noise)
+
+
+def device_keys(
+    seed: jax.Array, round: jax.Array, device: Int[Array, " n"], purpose: Purpose = Purpose.SIGNAL
+) -> jax.Array:
     """Of each device in this round, for what it draws when it sends."""
-    key = draw_key(seed, Purpose.SIGNAL, round)
+    key = draw_key(seed, purpose, round)
     return jax.vmap(lambda k: jax.random.fold_in(key, k))(device)
 
 

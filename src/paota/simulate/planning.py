@@ -51,7 +51,8 @@ class Plan:
 
 def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
     """Everything that can be known, and refused, before the first computation; `seeds` as for `paota.run`."""
-    from ..air.digital import WithUpload
+    from ..air.digital import WithTransfers, count_parameters
+    from ..air.signalling import download_s
     from ..models.check import check_model  # JAX, not before it is needed
     from ..models.own import fitted
 
@@ -59,6 +60,7 @@ def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
     for contestant in experiment.contestants:
         _check_server(contestant)
         _check_budget(contestant)
+        _check_noise(contestant)
     data = experiment.data
     dataset = load_data(data, base=experiment.base)
     model = fitted(experiment.model, tuple(dataset.input_shape), dataset.num_classes)
@@ -73,8 +75,10 @@ def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
         for contestant in experiment.contestants:
             world = _without_uploads(experiment, contestant, seed)
             latencies = world.latencies
-            if (uploads := _uploads(world, model, contestant, dataset)) is not None:
-                world = replace(world, latencies=WithUpload(latencies, uploads), computing=latencies)
+            uploads = _uploads(world, model, contestant, dataset)
+            waits_s = download_s(contestant.air, count_parameters(model, dataset))
+            if uploads is not None or waits_s:
+                world = replace(world, latencies=WithTransfers(latencies, uploads, waits_s), computing=latencies)
             if isinstance(scheme := contestant.algorithm.scheme, GroupedByData):
                 world = replace(world, label_counts=describe(dataset, shards[seed])["device_class_counts"])
             timeline = scheme.timeline(world)
@@ -106,6 +110,11 @@ def _check_budget(contestant: Contestant) -> None:
         raise UserError(
             f"power.energy_budget_j is for devices that send over the air, and those of '{contestant.label}' upload"
         )
+
+
+def _check_noise(contestant: Contestant) -> None:
+    if contestant.guards.noise_multiplier is not None and contestant.guards.max_update_norm is None:
+        raise UserError("guards.noise_multiplier is in units of guards.max_update_norm: give that too")
 
 
 def uploads_of(plan: Plan, contestant: Contestant, seed: int) -> Any:
