@@ -179,7 +179,10 @@ def test_fedat_waits_for_the_slowest_as_printed(play, air):
 
 def test_events_of_tiers_are_numbered_by_speed():
     """Devices of 1, 6, 2, 5 s in two groups: {0, 2} every 2 s, {1, 3} every 6 s."""
-    timeline = numbered(grouped(fixed(1.0, 6.0, 2.0, 5.0), groups=2, updates=12, horizon=Horizon(rounds=3)))
+    latencies = fixed(1.0, 6.0, 2.0, 5.0)
+    timeline = numbered(
+        grouped(latencies, groups=2, updates=12, horizon=Horizon(rounds=3)), [np.array([0, 2]), np.array([1, 3])]
+    )
     assert timeline.group.tolist() == [0, 0, 0, 1, 0, 0]
     assert timeline.part(3, 2).group.tolist() == [1, 0]
 

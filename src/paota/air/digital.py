@@ -150,9 +150,9 @@ class WithTransfers(Latencies):
         super().__init__(computing.model, devices=computing.devices, seed=computing.seed)
         self.computing, self.uploads, self.download_s = computing, uploads, download_s
 
-    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64]) -> Floats:
+    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: Floats | None = None) -> Floats:
         wait_s = 0.0 if self.uploads is None else self.uploads(device, training).wait_s
-        return self.download_s + self.computing(device, training) + wait_s
+        return self.download_s + self.computing(device, training, start_s) + wait_s
 
 
 def uploads_for(

@@ -55,6 +55,7 @@ class Event(NamedTuple):
     report: Report  # what the devices reported, [n] each
     num_devices: Float[Array, ""]  # K, ready or not
     state: Any  # what `init` or the last `next_model` left
+    aborted: Int[Array, ""] | int = 0  # trainings that this event ends unfinished; those devices begin anew, too
     group: Int[Array, ""] | int = 0  # whose event it is, of a scheme that numbers its groups; the quickest is 0
 
 

@@ -74,7 +74,7 @@ def aggregate_by_hand(
     key = device_keys(jax.random.key(0), r, who) if algorithm.draws else None
     work = Work(local, update, jnp.zeros(n), stale, samples, w, previous, kept, server, key)
     prepared = encode(algorithm, work, sends)
-    row = Row(r, jnp.zeros(()), jnp.zeros((), bool), sends, who, r - stale, who, jnp.asarray(group))
+    row = Row(r, jnp.zeros(()), jnp.zeros((), bool), sends, who, r - stale, who, group=jnp.asarray(group))
     event = event_of(row, prepared, w, previous, samples, jnp.asarray(float(num_devices or n)), server)
     decision = decide(algorithm, power or Power(), event, uplink)
     everything = prepared.payload if algorithm.needs_payloads else None

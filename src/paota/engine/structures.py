@@ -148,6 +148,7 @@ class Row(NamedTuple):
     device: Int[Array, " n"]
     version: Int[Array, " n"]  # that the device started from
     training: Int[Array, " n"]  # how many it had begun before
+    aborted: Int[Array, ""] | int = 0  # trainings that it ends unfinished
     group: Int[Array, ""] | int = 0  # whose event it is, where the scheme numbers its groups
 
 
@@ -229,11 +230,14 @@ def rows_of(
         device=zeros(np.int32),
         version=zeros(np.int32),
         training=zeros(np.int32),
+        aborted=zeros(np.int32, places=False),
         group=zeros(np.int32, places=False),
     )
     columns: Any = rows
     columns.time_s[:count] = timeline.time_s[first : first + count]
     columns.evaluate[:count] = evaluate[first : first + count]
+    if timeline.aborted is not None:
+        columns.aborted[:count] = timeline.aborted.ready[first : first + count]
     if timeline.group is not None:
         columns.group[:count] = timeline.group[first : first + count]
     for i in range(count):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from .schemes import Scheme, World, grouped
+from .schemes import Scheme, World, by_speed, grouped
 from .timeline import Timeline
 
 
@@ -19,9 +19,11 @@ class Tiers(Scheme):
     groups: int
 
     def timeline(self, world: World) -> Timeline:
-        return numbered(
-            grouped(world.latencies, groups=self.groups, updates=world.match_updates(), horizon=world.horizon)
+        members = by_speed(world.latencies, min(self.groups, world.latencies.devices))
+        timeline = grouped(
+            world.latencies, groups=self.groups, updates=world.match_updates(), horizon=world.horizon, members=members
         )
+        return numbered(timeline, members)
 
 
 @dataclass(frozen=True)
@@ -43,19 +45,14 @@ class GroupedByData(Scheme):
         )
 
 
-def numbered(timeline: Timeline) -> Timeline:
-    """A timeline of disjoint groups, its events numbered by group in the order in which groups first come."""
-    group_of: dict[int, int] = {}
+def numbered(timeline: Timeline, members: list[NDArray[np.int64]]) -> Timeline:
+    """A timeline of disjoint groups, its events numbered by group; an event with nobody changes nothing and is 0."""
+    group_of = np.zeros(sum(map(len, members)), np.int64)
+    for number, part in enumerate(members):
+        group_of[part] = number
     numbers = np.zeros(len(timeline), np.int64)
-    found = 0
-    for event in range(len(timeline)):
-        members = timeline.device[timeline.offsets[event] : timeline.offsets[event + 1]]
-        if not len(members):  # changes nothing, whosesoever it is
-            continue
-        if int(members[0]) not in group_of:
-            group_of |= dict.fromkeys(members.tolist(), found)
-            found += 1
-        numbers[event] = group_of[int(members[0])]
+    somebody = timeline.ready > 0
+    numbers[somebody] = group_of[timeline.device[timeline.offsets[:-1][somebody]]]
     return replace(timeline, group=numbers)
 
 
