@@ -139,7 +139,7 @@ def _aggregate(
         version=inputs.version, training=inputs.training,
     )  # fmt: skip
     trained = Trained(inputs.local, inputs.local - inputs.start, jnp.zeros(len(inputs.ready)))
-    prepared = engine.prepare(rule, key, row, trained, model, previous_model, inputs.num_samples)
+    prepared = engine.prepare(rule, key, row, trained, model, previous_model, inputs.num_samples, start=inputs.start)
     kept, memory = state
     event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, kept)
     uplink = engine.uplink_of(rule, key, row, prepared.ready, model.size)
