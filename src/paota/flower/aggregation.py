@@ -144,6 +144,8 @@ def _aggregate(
     event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, kept)
     uplink = engine.uplink_of(rule, key, row, prepared.ready, model.size)
     decision = engine.decide(rule.algorithm, rule.power, event, uplink)
-    served = engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))
+    everything = prepared.payload if rule.algorithm.needs_payloads else None
+    sums = engine.superpose(decision.gains, prepared.payload)
+    served = engine.conclude(rule.algorithm, event, decision, sums, everything)
     served, memory = engine.optimise(rule.server, model, served, memory)
     return served._replace(state=(served.state, memory))
