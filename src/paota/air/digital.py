@@ -150,8 +150,8 @@ class WithUpload(Latencies):
         super().__init__(computing.model, devices=computing.devices, seed=computing.seed)
         self.computing, self.uploads = computing, uploads
 
-    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64]) -> Floats:
-        return self.computing(device, training) + self.uploads(device, training).wait_s
+    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: Floats | None = None) -> Floats:
+        return self.computing(device, training, start_s) + self.uploads(device, training).wait_s
 
 
 def uploads_for(

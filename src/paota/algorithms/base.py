@@ -54,6 +54,7 @@ class Event(NamedTuple):
     report: Report  # what the devices reported, [n] each
     num_devices: Float[Array, ""]  # K, ready or not
     state: Any  # what `init` or the last `next_model` left
+    aborted: Int[Array, ""] | int = 0  # trainings that this event ends unfinished; those devices begin anew, too
 
 
 class Amplitudes(NamedTuple):

@@ -29,6 +29,7 @@ from ..runs.folder import (
     refuse_used_folder,
     remove_leftovers,
 )
+from ..runs.lock import only_one
 from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, read_callbacks, read_experiment
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     # A cluster's helpers would not know of a checkpoint, nor of a wish to stop.
     more: dict[str, Any] = {} if clustered else {"checkpoints": checkpoints}
     try:
-        with stop_on_ctrl_c() as stop, _live_page(folder, wanted=args.live):
+        with only_one(folder), stop_on_ctrl_c() as stop, _live_page(folder, wanted=args.live):
             result = simulate.execute(
                 plan, callbacks=[*shown, LiveStream(), *callbacks], folder=folder,
                 stop=stop if not clustered else lambda: False, **more,

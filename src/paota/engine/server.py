@@ -81,6 +81,7 @@ def event_of(
         report=prepared.report,
         num_devices=num_devices,
         state=state,
+        aborted=row.aborted,
     )
 
 

@@ -148,6 +148,7 @@ class Row(NamedTuple):
     device: Int[Array, " n"]
     version: Int[Array, " n"]  # that the device started from
     training: Int[Array, " n"]  # how many it had begun before
+    aborted: Int[Array, ""] | int = 0  # trainings that it ends unfinished
 
 
 class State(NamedTuple):
@@ -225,10 +226,13 @@ def rows_of(
         device=zeros(np.int32),
         version=zeros(np.int32),
         training=zeros(np.int32),
+        aborted=zeros(np.int32, places=False),
     )
     columns: Any = rows
     columns.time_s[:count] = timeline.time_s[first : first + count]
     columns.evaluate[:count] = evaluate[first : first + count]
+    if timeline.aborted is not None:
+        columns.aborted[:count] = timeline.aborted.ready[first : first + count]
     for i in range(count):
         flat = slice(timeline.offsets[first + i], timeline.offsets[first + i + 1])
         n = flat.stop - flat.start

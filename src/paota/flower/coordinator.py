@@ -188,7 +188,9 @@ class Coordinator:
         self._begin_counting(updates)
         while not self._counted(updates):
             self.send(self._unoccupied())
-            self.waiting = _by_time(self.waiting + self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody))
+            self.waiting = _by_time(
+                self.waiting + self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody)
+            )
             if len(self.waiting) >= count:
                 first = {arrival.flight.message for arrival in self.waiting[:count]}
                 self._conclude_those(lambda arrival: arrival.flight.message in first)

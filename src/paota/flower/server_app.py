@@ -20,6 +20,7 @@ from ..experiment import Contestant, Experiment
 from ..runs.contents import fingerprints
 from ..runs.files import read_json, to_toml, write_json, write_text
 from ..runs.folder import write_folder
+from ..runs.lock import only_one
 from ..runs.results import Result
 from ..simulate.schedule import Schedule
 from ..timing.latency import Latencies
@@ -43,14 +44,27 @@ def serve(grid: Grid, context: Context, folder: Path, *, clock: Clock | None = N
     contestants = deployment.contestants(experiment)
     plan = simulate.plan(dataclasses.replace(experiment, contestants=tuple(contestants)))
     out = _out_folder(deployment, plan.experiment)
+    with only_one(out):
+        return _serve_into(out, plan, grid, deployment, contestants, clock or RealClock())
+
+
+def _serve_into(
+    out: Path, plan: simulate.Plan, grid: Grid, deployment: Deployment, contestants: list[Contestant], clock: Clock
+) -> Result:
+    experiment = plan.experiment
     started = datetime.now(UTC)
     schedule = Schedule(plan)
     done, trajectories = [], []
     for i, contestant in enumerate(contestants):
         last_one = i == len(contestants) - 1
-        run = _Run(schedule, contestant, deployment, grid, clock or RealClock(), out / f"checkpoint-{i}")
+        run = _Run(schedule, contestant, deployment, grid, clock, out / f"checkpoint-{i}")
         done.append(last := run.go(wait_for_devices=not last_one))
         trajectories.append(last.history.trajectory(plan, contestant, experiment.seed, last.model, last.compute_s))
+        if not trajectories[-1].metrics["ready"].any():
+            logger.warning(
+                "%s: nobody was ever ready, so nothing was learned: are the devices slower than the period, or stuck?",
+                contestant.label,
+            )
     info = {**simulate.environment(started), "deployment": _facts(deployment, experiment, done)}
     result = Result(experiment=plan.experiment, trajectories=trajectories, info=info)
     write_folder(result, out)

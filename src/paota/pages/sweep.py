@@ -16,7 +16,7 @@ from ..experiment import Experiment
 from ..runs.files import to_toml, write_text
 from ..sweeps.folder import inner_path
 from ..sweeps.grid import Axis, Point, show
-from ..sweeps.outcome import Sweep, SweepRow, answer, best_row, is_numeric, sentence
+from ..sweeps.outcome import Sweep, SweepRow, answer, is_numeric, sentence
 from . import palette
 from .curves import Curve
 from .figure import Figure, Style, Trace, View, axes, level, line, line_chart, numbers, together
@@ -48,7 +48,10 @@ def build(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> Page
         title=f"{sweep.name}: {title}",
         heading=title,
         ran=Markup("{}: {}").format(isolated(sweep.name), answer(sweep)),
-        findings=[isolated(_capital(sentence(sweep, label, named_place))) for label in sweep.labels]
+        findings=[
+            *[isolated(_capital(sentence(sweep, label, named_place))) for label in sweep.labels],
+            *([sweep.equal.sentence] if sweep.equal.sentence else []),
+        ]
         or ["No point has been computed."],
         warning=f"{len(failed)} of {sweep.points} points failed:" if failed else "",
         warnings=failed,
@@ -121,7 +124,7 @@ def _line(sweep: Sweep, series: int, label: str) -> Trace:
     """Median and band of one label; where no quarter of the seeds got there, the band ends at the highest that is known."""
     axis, metric = sweep.axes[0], sweep.best_by
     rows = sorted(sweep.of(label), key=lambda row: axis.values.index(row.values[0]))
-    best = best_row(rows, metric)
+    best = sweep.best_row(label)
     scores = [row.scores[metric.text] for row in rows]
     low, middle, high = (np.array([getattr(score, part) for score in scores]) for part in ("low", "median", "high"))
     place = [float(row.values[0]) if is_numeric(axis) else 0.0 for row in rows]
@@ -173,7 +176,7 @@ def _heat_maps(sweep: Sweep) -> list[Figure]:
                     caption=f"{_capital(sweep.best_by.title)}; {setting_name(down.key)} downwards, "
                     f"{setting_name(across.key)} to the right.",
                     alt=f"Heat map of {sweep.best_by.title} for {title}; the table below has the numbers.",
-                    views={"all": _heat_map(sweep, grid, best_row(list(rows.values()), sweep.best_by))},
+                    views={"all": _heat_map(sweep, grid, sweep.best_row(label))},
                     height_px=130 + 52 * len(down.values),
                     wide=len(across.values) > 6,
                 )
@@ -235,7 +238,7 @@ def _record(sweep: Sweep, row: SweepRow | None) -> list[Any]:
 
 
 def _table(sweep: Sweep, *, swatches: bool) -> Table:
-    best = {label: best_row(sweep.of(label), sweep.best_by) for label in sweep.labels}
+    best = {label: sweep.best_row(label) for label in sweep.labels}
     rows = []
     for row in sweep.rows:
         cells = [TableCell(text=show(value)) for value in row.values]
