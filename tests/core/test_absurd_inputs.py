@@ -231,3 +231,20 @@ def test_ctrl_c_while_importing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "paota: interrupted\n")
+
+
+def test_two_that_go_on_with_one_folder(tmp_path):
+    from paota.runs.lock import only_one
+
+    hold = (
+        "import sys\nfrom paota.runs.lock import only_one\nfrom paota.errors import UserError\n"
+        "try:\n    with only_one(sys.argv[1]): print('mine')\nexcept UserError as error: print(error)\n"
+    )
+
+    def ask():
+        done = subprocess.run([sys.executable, "-c", hold, str(tmp_path)], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    with only_one(tmp_path):
+        assert "another process is at work" in ask()
+    assert ask() == "mine\n"

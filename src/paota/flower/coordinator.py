@@ -134,7 +134,7 @@ class Coordinator:
             self.waiting += self.collect(until_s=deadline_s)
             for flight in [arrival.flight for arrival in self.waiting]:
                 self.places.setdefault(flight.device, self.round + 1 - flight.version if tiered else 1)
-            self._conclude_those(lambda arrival: (self.round + 1) % self.places[arrival.flight.device] == 0)
+            self._conclude_those({k for k in self._waiting_devices() if (self.round + 1) % self.places[k] == 0})
             if not self.over(deadline_s + self.pace.period_s):
                 self.send(self._unoccupied())  # the ready ones, and whoever else waits for a model
             self.look_back()
@@ -192,8 +192,7 @@ class Coordinator:
                 self.waiting + self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody)
             )
             if len(self.waiting) >= count:
-                first = {arrival.flight.message for arrival in self.waiting[:count]}
-                self._conclude_those(lambda arrival: arrival.flight.message in first)
+                self._conclude_those({arrival.flight.device for arrival in self.waiting[:count]})
                 self.look_back()
 
     def grouped(self, groups: int, updates: int | None) -> None:
@@ -217,8 +216,7 @@ class Coordinator:
             self.waiting += arrivals
             for group in self._complete_groups(sizes):
                 if not self._counted(updates):
-                    members = {k for k, place in self.places.items() if place == group}
-                    self._conclude_those(lambda arrival, members=members: arrival.flight.device in members)  # type: ignore[misc]
+                    self._conclude_those({k for k, place in self.places.items() if place == group})
                     self.look_back()
 
     # ---- their steps --------------------------------------------------------------------------------------------
@@ -239,10 +237,10 @@ class Coordinator:
         """Devices that can be sent a model: reachable, not at work, and not waiting for their event."""
         return [k for k in self.roster.idle(self.post.reachable()) if k not in self._waiting_devices()]
 
-    def _conclude_those(self, due: Callable[[Arrival], bool]) -> None:
-        """Aggregate whoever is due of those that wait; the others go on waiting."""
-        now = [arrival for arrival in self.waiting if due(arrival)]
-        self.waiting = [arrival for arrival in self.waiting if not due(arrival)]
+    def _conclude_those(self, due: Collection[int]) -> None:
+        """Aggregate the devices that are `due` of those that wait; the others go on waiting."""
+        now = [arrival for arrival in self.waiting if arrival.flight.device in due]
+        self.waiting = [arrival for arrival in self.waiting if arrival.flight.device not in due]
         self.conclude(_by_device(now))
 
     def _complete_groups(self, sizes: Sequence[int]) -> list[int]:
