@@ -29,6 +29,7 @@ from ..runs.folder import (
     refuse_used_folder,
     remove_leftovers,
 )
+from ..runs.lock import only_one
 from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, read_callbacks, read_experiment
 
 if TYPE_CHECKING:
@@ -90,14 +91,17 @@ def run(args: argparse.Namespace) -> int:
         if join_cluster(args.distributed, args.num_processes, args.process_id) > 0:
             simulate.execute(simulate.plan(experiment, seeds=seeds))  # a helper: process 0 shows and writes
             return 0
-    plan = simulate.plan(experiment, seeds=seeds)
+    quiet = args.json or args.quiet
+    plan = simulate.plan(
+        experiment, seeds=seeds, tell=lambda sentence: quiet or print(f"paota: {sentence}", file=sys.stderr)
+    )
     folder = folder or begin_folder(args.out or default_folder(experiment.name), plan)
     checkpoints = Checkpoints(folder / CHECKPOINTS, simulate.identity(plan), every_s=args.checkpoint_every)
-    shown = [] if args.json or args.quiet else [RunDisplay(sys.stderr)]
+    shown = [] if quiet else [RunDisplay(sys.stderr)]
     # A cluster's helpers would not know of a checkpoint, nor of a wish to stop.
     more: dict[str, Any] = {} if clustered else {"checkpoints": checkpoints}
     try:
-        with stop_on_ctrl_c() as stop, _live_page(folder, wanted=args.live):
+        with only_one(folder), stop_on_ctrl_c() as stop, _live_page(folder, wanted=args.live):
             result = simulate.execute(
                 plan, callbacks=[*shown, LiveStream(), *callbacks], folder=folder,
                 stop=stop if not clustered else lambda: False, **more,

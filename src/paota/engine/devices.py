@@ -57,13 +57,14 @@ def train(
 def prepare(
     rule: Rule, seed: jax.Array, row: Row, trained: Trained, model: Float[Array, " d"],
     previous_model: Float[Array, " d"], num_samples: Float[Array, " n"],
-    memory: Any = (), state: Any = (),
+    memory: Any = (), state: Any = (), start: Float[Array, "n d"] | None = None,
 ) -> Prepared:  # fmt: skip
     """Faults and guards, then step one of the algorithm on every device: its report, and what it will send.
 
-    `memory`: what the devices kept, [n, ...] each; `state`: what the server keeps.
+    `memory`: what the devices kept, [n, ...] each; `state`: what the server keeps; `start`: the models that the devices
+    began with, which `guards.max_update_norm` needs.
     """
-    checked = Checked(trained.local_model, trained.update, row.ready)
+    checked = Checked(trained.local_model, trained.update, row.ready, start)
     checked = corrupt_and_guard(rule.faults, rule.guards, seed, row.device, checked)
     if rule.guards.noise_multiplier is not None:
         checked = _with_noise(rule, seed, row, checked)

@@ -101,7 +101,8 @@ def _aggregate(
         if rule.algorithm.shifts_gradients:
             shift = jax.vmap(rule.algorithm.gradient_shift, in_axes=(0, None))(memory, state.server)
         trained = train(task, rule.training, seed, fleet, state.ring, row, shift)
-        return prepare(rule, seed, row, trained, model, previous, num_samples(row), memory, state.server)
+        start = None if rule.guards.max_update_norm is None else state.ring[row.version % sizes.versions]
+        return prepare(rule, seed, row, trained, model, previous, num_samples(row), memory, state.server, start)
 
     blocks = None if sizes.block is None else Blocks(devices, row, sizes.block)
     prepared = devices(row) if blocks is None else blocks.untrained() if asks_nothing(rule) else blocks.first_pass()

@@ -11,6 +11,7 @@ from pathlib import Path
 from ..errors import UserError
 from ..pages.reproduction import draw_all, write_choices, write_page
 from ..runs.files import write_text
+from ..runs.lock import only_one
 from ..runs.pool import Watch, run_tasks
 from . import catalogue, choices, store, work
 from .cells import Cell
@@ -69,9 +70,10 @@ def reproduce(
                 _compute(todo, out / "cells", processes, watch)
         return _load(wanted, out / "cells")
 
-    made = {**compute(cells), **compute([catalogue.crossed_cell(scale)])}  # the latter from the former
-    searched = not parts or catalogue.OPEN_CHOICES in parts
-    return write(out, scale, made, choices.search(scale, compute, noise_of(made, scale)) if searched else None)
+    with only_one(out):
+        made = {**compute(cells), **compute([catalogue.crossed_cell(scale)])}  # the latter from the former
+        searched = not parts or catalogue.OPEN_CHOICES in parts
+        return write(out, scale, made, choices.search(scale, compute, noise_of(made, scale)) if searched else None)
 
 
 def _compute(cells: Sequence[Cell], folder: Path, workers: int, watch: Watch) -> None:

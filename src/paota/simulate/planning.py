@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from .. import memory
 from ..data.dataset import Dataset
 from ..data.load import load_data
 from ..data.partition import deal
@@ -15,14 +16,19 @@ from ..experiment import Contestant, Experiment
 from ..faults.timing import FaultyLatencies, apply_faults
 from ..registry import SERVER_OPTIMISERS
 from ..rng import Purpose, Seeds, host_rng, seed_numbers
+from ..settings import LARGEST_FLOAT
 from ..timing.latency import Latencies
 from ..timing.schemes import Synchronous, World
 from ..timing.tiers import GroupedByData
-from ..timing.timeline import Timeline
+from ..timing.timeline import Horizon, Timeline
 from ..training.augmentation import check_images
 
 if TYPE_CHECKING:
     from ..models.base import Model
+
+TRIAL = 50  # rounds that tell how long a whole plan will be
+PARTICIPATION_BYTES = 40  # five numbers of 64 bits
+MANY_PARTICIPATIONS = 1e7
 
 
 @dataclass(frozen=True)
@@ -43,14 +49,26 @@ class Plan:
 
         return fitted(self.experiment.model, tuple(self.dataset.input_shape), self.dataset.num_classes)
 
+    @property
+    def num_parameters(self) -> int:
+        """d."""
+        import jax
+
+        sample = tuple(self.dataset.input_shape), self.dataset.num_classes
+        shapes = jax.eval_shape(lambda: self.model.init(jax.random.key(0), *sample))
+        return sum(leaf.size for leaf in jax.tree.leaves(shapes))
+
     def units(self) -> Iterator[tuple[Contestant, int]]:
         for contestant in self.experiment.contestants:
             for seed in self.seeds:
                 yield contestant, seed
 
 
-def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
-    """Everything that can be known, and refused, before the first computation; `seeds` as for `paota.run`."""
+def plan(experiment: Experiment, *, seeds: Seeds = 1, tell: Callable[[str], None] = lambda sentence: None) -> Plan:
+    """Everything that can be known, and refused, before the first computation; `seeds` as for `paota.run`.
+
+    `tell` is called with a sentence where planning itself will take long.
+    """
     from ..air.digital import WithTransfers, count_parameters
     from ..air.signalling import download_s
     from ..models.check import check_model  # JAX, not before it is needed
@@ -68,6 +86,7 @@ def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
     check_model(model, tuple(dataset.input_shape), dataset.num_classes, experiment.seed, trainings)
     for contestant in experiment.contestants:
         check_images(contestant.training, dataset)
+    _check_length(experiment, len(numbers), tell)
     shards, timelines, judged_every = {}, {}, {}
     for seed in numbers:
         rng = host_rng(seed, Purpose.PARTITION)
@@ -84,11 +103,55 @@ def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
             timeline = scheme.timeline(world)
             if not len(timeline):
                 raise UserError(f"'{contestant.label}' makes no aggregation before the end: raise rounds or duration_s")
+            if not timeline.finish_s.max(initial=timeline.time_s[-1]) <= LARGEST_FLOAT:
+                raise UserError(
+                    f"'{contestant.label}' goes on beyond {LARGEST_FLOAT:.1g} s: lower rounds, period or latencies"
+                )
             timelines[contestant.label, seed] = timeline = apply_faults(timeline, latencies, contestant.guards)
             # One arrival an event would be judged far too often: keep about as many device updates between two looks.
             events = world.match_participants() / max(timeline.ready.mean(), 1e-9)
             judged_every[contestant.label, seed] = experiment.evaluation.every * max(1, round(events))
-    return Plan(experiment, dataset, numbers, shards, timelines, judged_every)
+    made = Plan(experiment, dataset, numbers, shards, timelines, judged_every)
+    for contestant in experiment.contestants:
+        _check_memory(contestant, [timelines[contestant.label, seed] for seed in numbers], made.num_parameters)
+    return made
+
+
+def _check_memory(contestant: Contestant, timelines: Sequence[Timeline], num_parameters: int) -> None:
+    """What an event keeps at the least: old versions, devices' models and updates, where their mini-batches stand."""
+    from ..engine import event_places
+
+    places, block = event_places(max(int(t.ready.max(initial=0)) for t in timelines), num_parameters, None)
+    held, training = block or places, contestant.training
+    models = 4 * num_parameters * (2 * held + max(t.max_staleness for t in timelines) + 1)
+    fewer = "a smaller model, or fewer devices an event, need less"
+    memory.require(models, f"'{contestant.label}' with {num_parameters:,} parameters", fewer)
+    if training.epochs is None:
+        batches = 8 * held * training.local_steps * training.batch_size
+        sizes = f"training.local_steps = {training.local_steps} with training.batch_size = {training.batch_size}"
+        memory.require(models + batches, f"'{contestant.label}': {sizes}", "lower one of them")
+
+
+def _check_length(experiment: Experiment, seeds: int, tell: Callable[[str], None]) -> None:
+    """Refuse timelines that no memory holds, and say where they are long: judged by the first `TRIAL` rounds."""
+    rounds, duration_s = experiment.horizon.rounds, experiment.horizon.duration_s
+    participations = 0.0
+    for contestant in experiment.contestants:
+        periods = rounds or (duration_s or 0.0) / contestant.timing.period_s
+        if periods * seeds <= TRIAL:
+            continue
+        world = _without_uploads(experiment, contestant, experiment.seed)
+        short = Horizon(rounds=TRIAL) if rounds else Horizon(rounds=None, duration_s=TRIAL * contestant.timing.period_s)
+        timeline = contestant.algorithm.scheme.timeline(replace(world, horizon=short))
+        participations += len(timeline.device) * periods / TRIAL * seeds
+    needed = participations * PARTICIPATION_BYTES
+    memory.require(
+        needed, f"the plan of {participations:.2g} local trainings", "fewer rounds, devices or seeds need less"
+    )
+    if participations > MANY_PARTICIPATIONS:
+        tell(
+            f"planning {participations:.2g} local trainings, which takes {needed / memory.GIB:.1f} GiB and some minutes"
+        )
 
 
 def _check_server(contestant: Contestant) -> None:
