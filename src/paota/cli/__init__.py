@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..errors import UserError, did_you_mean, listed, nearest, unknown_name
+from ..interrupts import EXIT_CODE, leave
 from ..plugins import load_plugin
 from . import bound, deploy, device, keys, new, power, presets, report, reproduce, run, settings, sweep, watch
 
@@ -17,6 +19,7 @@ COMMANDS = {
     "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "watch": watch, "settings": settings,
 }  # fmt: skip
 WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
+LEAVES_AT_ONCE = ("run", "report", "sweep", "bound")  # on Ctrl-C, until there is something that they have to save
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.command is None:
             parser.print_help()
             return 0
+        if args.as_program:
+            signal.signal(signal.SIGINT, leave if args.command in LEAVES_AT_ONCE else signal.default_int_handler)
         for file in getattr(args, "plugin", ()):
             load_plugin(file)  # also for run folders, which are read without running anything that they name
         code: int = COMMANDS[args.command].run(args)
@@ -40,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print("paota: interrupted", file=sys.stderr)
-        return 130
+        return EXIT_CODE
     except BrokenPipeError:  # the reader of our output went away, e.g. `paota presets paper | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -48,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def command() -> NoReturn:
     """The program `paota`. It does not wait for a computation that was left behind, which nothing can break off."""
+    signal.signal(signal.SIGINT, leave)
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
