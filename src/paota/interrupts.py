@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -58,7 +58,5 @@ def stop_on_ctrl_c() -> Iterator[Callable[[], bool]]:
 
 def _say(text: str) -> None:
     """To the terminal, past Python's buffers: a handler may have interrupted somebody who is writing to them."""
-    try:
+    with suppress(OSError):
         os.write(2, f"{text}\n".encode())
-    except OSError:
-        pass
