@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     identity = simulate.identity(plan)  # may take long: it builds the kernel of a new machine
     folder = folder or begin_folder(args.out or default_folder(experiment.name), plan)
     checkpoints = Checkpoints(folder / CHECKPOINTS, identity, every_s=args.checkpoint_every)
-    shown = [] if args.json or args.quiet else [RunDisplay(sys.stderr)]
+    shown = [] if args.json or args.quiet else [RunDisplay(sys.stderr, sys.stdout)]
     # A cluster's helpers would not know of a checkpoint, nor of a wish to stop.
     more: dict[str, Any] = {} if clustered else {"checkpoints": checkpoints}
     try:

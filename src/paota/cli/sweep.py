@@ -118,7 +118,7 @@ def _display(spec: SweepSpec, *, quiet: bool) -> AbstractContextManager[Watch]:
     from .display import TasksDisplay
 
     names = {str(point.index): place(spec.axes, point.values) for point in spec.points}
-    return TasksDisplay("sweeping", "points", names, sys.stderr)
+    return TasksDisplay("sweeping", "points", names, sys.stderr, output=sys.stdout)
 
 
 def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> None:
