@@ -11,14 +11,14 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from numpy.typing import ArrayLike
 
 from ..air.uplink import Uplink
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
 from ..settings import setting
-from ..timing.schemes import ShareReady
+from ..timing.adaptive import ShareReadyOrRestart
 from .base import Algorithm, Amplitudes, Event, Heard, Step
 from .threshold import aligned_level
 
@@ -38,25 +38,43 @@ class PaotaPlus(Algorithm):
     gain: float = setting(2.0, above=0, doc="Of the whole loop: an update moves the model by gain / K of itself.")
     # With a fifth ready, 0.65 has the highest limit at equal latencies.
     lead: float = setting(0.65, low=0, high=1, doc="Makes up for a part of the delay.")
+    restart_share: float = setting(0.3, above=0, high=1, doc="Share that has to be ready where everybody begins anew.")
+    restart_step: float = setting(1.5, above=0, doc="Of the mean update, where everybody begins anew; stable below 2.")
+    kappa: float = setting(0.0, low=0, doc="x")
+    beta: float = setting(0.9, low=0, high=1, doc="x")
+    rkappa: float = setting(0.0, low=0, doc="x")
+    rbeta: float = setting(0.5, low=0, high=1, doc="x")
     payload: ClassVar[str] = "update"
 
     @property
-    def scheme(self) -> ShareReady:
-        return ShareReady(self.share)
+    def scheme(self) -> ShareReadyOrRestart:
+        return ShareReadyOrRestart(self.share, self.restart_share)
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         cap = amplitude_cap(uplink, event.energy, "physical")
         t = aligned_level(cap, event, uplink)
         p = jnp.where(event.ready, jnp.minimum(t, cap), 0.0)
         n = event.ready.sum()
-        return Amplitudes(p, divisor=t * jnp.maximum(event.num_devices / self.gain, (1 + self.lead) * n))
+        late = jnp.maximum(event.num_devices / self.gain, (1 + self.lead) * n)
+        return Amplitudes(p, divisor=t * jnp.where(fresh(event), n / self.restart_step, late))
 
     def init(self, model: Float[Array, " d"]) -> jax.Array:
-        return jnp.zeros_like(model)
+        return jnp.zeros_like(model), jnp.zeros_like(model)
 
     def next_model(self, event: Event, heard: Heard) -> Step:
-        movement = (1 + self.lead) * heard.received - self.lead * event.state
-        return Step(event.model + movement, state=movement)
+        m, v = event.state
+        movement = (1 + self.lead) * heard.received - self.lead * m
+        slow = self.beta * v + (1 - self.beta) * movement
+        late = Step(event.model + movement + self.kappa * slow, state=(movement, slow))
+        rslow = self.rbeta * v + (1 - self.rbeta) * heard.received
+        at_once = Step(event.model + heard.received + self.rkappa * rslow, state=(jnp.zeros_like(movement), rslow))
+        return jax.tree.map(lambda a, b: jnp.where(fresh(event), a, b), at_once, late)
+
+
+def fresh(event: Event) -> Bool[Array, ""]:
+    """Whether everybody began from the newest model and will again: no update is or will be late."""
+    alone = (event.aborted > 0) | (event.ready.sum() >= event.num_devices)
+    return alone & (jnp.where(event.ready, event.staleness, 0).max(initial=0) == 0)
 
 
 def stability_limit(staleness: ArrayLike, share: float, lead: float) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..experiment import parse_assignment
+from ..interrupts import EXIT_CODE, raise_on_ctrl_c
 from ..runs.files import jsonable
 from ..runs.folder import refuse_used_folder
 from .arguments import add_experiment, parse_seeds, read_experiment
@@ -104,11 +105,12 @@ def run(args: argparse.Namespace) -> int:
         _show_estimates(search, estimates)
         search.watching = lambda title, names: TasksDisplay(title, "runs", names, sys.stderr)
     try:
-        made = planner.answer(search, estimates=estimates)
+        with raise_on_ctrl_c():
+            made = planner.answer(search, estimates=estimates)
     except KeyboardInterrupt:
         again = f"paota plan --resume {shlex.quote(str(folder))}"
         print(f"\npaota: interrupted; what is finished is saved; go on with: {again}", file=sys.stderr)
-        return 130
+        return EXIT_CODE
     _show(made, args)
     return 0 if made.chosen is not None else 1
 

@@ -23,8 +23,10 @@ class FaultyLatencies(Latencies):
         super().__init__(healthy.model, devices=healthy.devices, seed=healthy.seed)
         self.healthy, self.faults = healthy, faults
 
-    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64]) -> NDArray[np.float64]:
-        seconds = self.healthy(device, training)
+    def __call__(
+        self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        seconds = self.healthy(device, training, start_s)
         seconds = np.where(self.stragglers[device], seconds * self.faults.slow_factor, seconds)
         seconds = np.where(self.dropped(device, training), seconds + self.faults.away_s, seconds)
         return np.where(self.hangs(device, training), self.faults.give_up_s, seconds)

@@ -61,10 +61,11 @@ def _crossed(cell: Cell, path: Path) -> None:
 
     experiment = cell.experiment
     plan = simulate.plan(experiment, seeds=cell.seeds)
-    models = [files.read_npz(path.parent / f"optimum-{seed}" / store.ARRAYS)["model"] for seed in range(cell.seeds)]
+    seeds = range(experiment.seed, experiment.seed + cell.seeds)
+    models = [files.read_npz(path.parent / f"optimum-{seed}" / store.ARRAYS)["model"] for seed in seeds]
     values = []
-    for seed in range(cell.seeds):
-        landscape = Landscape(plan.dataset, plan.shards[experiment.seed + seed], experiment.model)
+    for seed in seeds:
+        landscape = Landscape(plan.dataset, plan.shards[seed], experiment.model)
         values.append([landscape.value_and_gradient(model)[0] for model in models])
     store.keep(path, {"values": np.array(values)}, {})
 

@@ -6,7 +6,7 @@ import csv
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,19 @@ class LatencyModel(Protocol):
         ...
 
 
+class Begun(NamedTuple):
+    """When trainings really begin, and when they are done; inf: never. [n] each."""
+
+    start_s: NDArray[np.float64]
+    finish_s: NDArray[np.float64]
+
+
 class Latencies:
-    """The draws of one seed: `latencies(device, training)` is the same whoever asks, in whatever order."""
+    """The draws of one seed: `latencies(device, training)` is the same whoever asks, in whatever order.
+
+    Schemes ask `begin`, which also knows when devices are away. Here nobody ever is; a `Latencies` that wraps another
+    one (uploads, faults, a fleet with its comings and goings) overrides what it changes.
+    """
 
     def __init__(self, model: LatencyModel, *, devices: int, seed: int) -> None:
         self.model, self.devices, self.seed = model, devices, seed
@@ -46,12 +57,34 @@ class Latencies:
             self._rows[training] = row
         return self._rows[training]
 
-    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64]) -> NDArray[np.float64]:
+    def __call__(
+        self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Seconds that these trainings take, [n].
+
+        Args:
+            device: [n].
+            training: how many each of them has begun before, [n].
+            start_s: when they begin, [n]; matters only where a trace says that speeds change. None: at 0 s.
+        """
         out = np.empty(len(device))
         for value in np.unique(training):
             where = training == value
             out[where] = self._row(int(value))[device[where]]
         return out
+
+    def begin(self, device: NDArray[np.int64], training: NDArray[np.int64], now_s: float) -> Begun:
+        """Trainings of devices that may begin at `now_s`: at once, or when they are back."""
+        start_s = np.full(len(device), float(now_s))
+        return Begun(start_s, now_s + self(device, training, start_s))
+
+    def back_s(self, device: NDArray[np.int64], now_s: float) -> NDArray[np.float64]:
+        """The first moment from `now_s` on at which each device is there, [n]; inf: never again."""
+        return np.full(len(device), float(now_s))
+
+    def can_send(self, device: NDArray[np.int64], time_s: float) -> NDArray[np.bool_]:
+        """Which devices that have finished can take part in an aggregation at `time_s`, [n]."""
+        return np.ones(len(device), bool)
 
 
 @dataclass(frozen=True, kw_only=True)

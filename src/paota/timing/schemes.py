@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
+import bisect
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +28,7 @@ class World:
     period_s: float
     horizon: Horizon
     computing: Latencies | None = None  # without uploads, where that differs
+    label_counts: NDArray[np.int64] | None = None  # samples of each label on each device, [K, C], where they are known
 
     def match_participants(self) -> int:
         """As many devices a round as PAOTA has ready on average: the paper's fairness rule."""
@@ -156,30 +158,80 @@ def tiered(latencies: Latencies, *, period_s: float, horizon: Horizon) -> Timeli
 def _periodic(
     latencies: Latencies, tier: NDArray[np.int64], period_s: float, horizon: Horizon
 ) -> Iterator[tuple[float, Participants]]:
-    everyone = np.arange(latencies.devices)
-    version = np.zeros(latencies.devices, np.int64)
-    training = np.zeros(latencies.devices, np.int64)
-    start_s = np.zeros(latencies.devices)
-    finish_s = latencies(everyone, training)  # round 0 broadcasts to all
+    devices = _Devices(latencies)  # round 0 broadcasts to all
     for r in range(_count(horizon, period_s)):
         deadline_s = (r + 1) * period_s
         # "at or before the deadline" must survive rounding: (r+1)*dT and a sum of latencies differ in the last bit.
-        ready = np.flatnonzero((finish_s <= deadline_s + 1e-9 * period_s) & ((r + 1) % tier == 0))
-        yield deadline_s, Participants(ready, version[ready], training[ready], start_s[ready], finish_s[ready])
-        version[ready] = r + 1
-        training[ready] += 1
-        start_s[ready] = deadline_s
-        finish_s[ready] = deadline_s + latencies(ready, training[ready])
+        done = np.flatnonzero((devices.finish_s <= deadline_s + 1e-9 * period_s) & ((r + 1) % tier == 0))
+        ready = done[latencies.can_send(done, deadline_s)]
+        yield deadline_s, devices.take_part(ready, deadline_s)
+
+
+class _Devices:
+    """What every device is doing: which training, from which version, since when, until when. [K] each."""
+
+    def __init__(self, latencies: Latencies) -> None:
+        self.latencies = latencies
+        self.training = np.zeros(latencies.devices, np.int64)
+        self.versions = _Versions()
+        self.version = np.zeros(latencies.devices, np.int64)
+        self.start_s = np.zeros(latencies.devices)
+        self.finish_s = np.zeros(latencies.devices)
+        self._begin(np.arange(latencies.devices), 0.0)
+
+    def take_part(self, ready: NDArray[np.int64], now_s: float) -> Participants:
+        """An event with these devices; they get the version that it makes, and begin again."""
+        version = self.versions.known(self.version[ready], self.start_s[ready])
+        part = Participants(ready, version, self.training[ready], self.start_s[ready], self.finish_s[ready])
+        self.versions.add(now_s)
+        self.training[ready] += 1
+        self._begin(ready, now_s)
+        return part
+
+    def _begin(self, device: NDArray[np.int64], now_s: float) -> None:
+        begun = self.latencies.begin(device, self.training[device], now_s)
+        self.start_s[device], self.finish_s[device] = begun
+        self.version[device] = np.where(begun.start_s > now_s, UNKNOWN, self.versions.count)
+
+
+UNKNOWN = -1  # the version of a device that begins later: the newest one by then
+
+
+class _Versions:
+    """When each version was made."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._time_s = np.empty(64)
+
+    def add(self, time_s: float) -> None:
+        if self.count == len(self._time_s):
+            self._time_s = np.concatenate([self._time_s, np.empty(self.count)])
+        self._time_s[self.count] = time_s
+        self.count += 1
+
+    def known(self, version: NDArray[np.int64], start_s: NDArray[np.float64]) -> NDArray[np.int64]:
+        """`version`, with the newest at `start_s` where it is unknown."""
+        late = version == UNKNOWN
+        if not late.any():
+            return version
+        newest = np.searchsorted(self._time_s[: self.count], start_s, side="right")
+        return np.where(late, newest, version)
 
 
 def synchronous(
     latencies: Latencies, *, participants: int, horizon: Horizon, selected: int | None = None,
     deadline_s: float | None = None,
 ) -> Timeline:  # fmt: skip
-    """Local SGD, COTAF: each round draws `selected` devices (default: `participants`), and the first `participants` of
-    them to finish count, or whoever has finished after `deadline_s`. The others abort.
+    """Local SGD, COTAF: each round draws `selected` devices (default: `participants`) of those that are there, and the
+    first `participants` of them to finish count, or whoever has finished after `deadline_s`. The others abort.
     """
-    rounds = list(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
+    return _with_aborted(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
+
+
+def _with_aborted(events: Iterable[tuple[float, Participants, Participants]]) -> Timeline:
+    """Of (end of the round, who counts, who aborts)."""
+    rounds = list(events)
     timeline = Timeline.build((now_s, counted) for now_s, counted, _ in rounds)
     aborted = Timeline.build((now_s, ended) for now_s, _, ended in rounds)
     return replace(timeline, aborted=aborted) if len(aborted.device) else timeline
@@ -188,26 +240,49 @@ def synchronous(
 def _synchronous(
     latencies: Latencies, participants: int, selected: int, deadline_s: float | None, horizon: Horizon
 ) -> Iterator[tuple[float, Participants, Participants]]:
-    """(end of the round, who counts, who aborts)."""
+    everyone = np.arange(latencies.devices)
     training = np.zeros(latencies.devices, np.int64)
     now_s = 0.0
     for r in range(horizon.rounds if horizon.rounds is not None else MAX_EVENTS):
-        rng = host_rng(latencies.seed, Purpose.SELECTION, r)
-        chosen = np.sort(rng.choice(latencies.devices, selected, replace=False))
-        start_s = np.full(selected, now_s)
-        finish_s = now_s + latencies(chosen, training[chosen])
-        counts = np.zeros(selected, bool)
-        counts[np.argsort(finish_s, kind="stable")[:participants]] = True
-        end_s = float(finish_s[counts].max())
-        if deadline_s is not None and end_s > now_s + deadline_s:
-            end_s = now_s + deadline_s
-            counts &= finish_s <= end_s
-        now_s = end_s
-        if horizon.duration_s is not None and now_s > horizon.duration_s:
+        start_s, there = _gather(latencies, everyone, now_s)
+        if not len(there):
             return
-        started = Participants(chosen, np.full(selected, r), training[chosen], start_s, finish_s)
+        rng = host_rng(latencies.seed, Purpose.SELECTION, r)
+        chosen = there[np.sort(rng.choice(len(there), min(selected, len(there)), replace=False))]
+        finish_s = latencies.begin(chosen, training[chosen], start_s).finish_s
+        counts = np.zeros(len(chosen), bool)
+        counts[np.argsort(finish_s, kind="stable")[:participants]] = True
+        now_s, counts = _end_of_round(latencies, chosen, counts, start_s, finish_s, deadline_s)
+        if not math.isfinite(now_s) or (horizon.duration_s is not None and now_s > horizon.duration_s):
+            return
+        n = len(chosen)
+        started = Participants(chosen, np.full(n, r), training[chosen], np.full(n, start_s), finish_s)
         yield now_s, started.only(counts), started.only(~counts)
         training[chosen] += 1
+
+
+def _gather(latencies: Latencies, members: NDArray[np.int64], now_s: float) -> tuple[float, NDArray[np.int64]]:
+    """When a round of these devices can begin, from `now_s` on, and who is there by then; nobody ever: an empty array."""
+    back_s = latencies.back_s(members, now_s)
+    start_s = max(now_s, float(back_s.min(initial=math.inf)))
+    return start_s, members[back_s <= start_s] if math.isfinite(start_s) else members[:0]
+
+
+def _end_of_round(
+    latencies: Latencies, chosen: NDArray[np.int64], counts: NDArray[np.bool_], start_s: float,
+    finish_s: NDArray[np.float64], deadline_s: float | None,
+) -> tuple[float, NDArray[np.bool_]]:  # fmt: skip
+    """When the last of those that count is done, or at the deadline, and who of them can send then.
+
+    A device that never comes back is not waited for; if nobody does and there is no deadline, the round never ends: inf.
+    """
+    counts = counts & np.isfinite(finish_s)
+    end_s = float(finish_s[counts].max()) if counts.any() else math.inf
+    if deadline_s is not None and end_s > start_s + deadline_s:
+        end_s = start_s + deadline_s
+        counts &= finish_s <= end_s
+    counts[counts] = latencies.can_send(chosen[counts], end_s)
+    return end_s, counts
 
 
 def buffered(latencies: Latencies, *, buffer_size: int, updates: int | None, horizon: Horizon) -> Timeline:
@@ -228,92 +303,137 @@ def _buffered(
 ) -> Iterator[tuple[float, Participants]]:
     everyone = np.arange(latencies.devices)
     training = np.zeros(latencies.devices, np.int64)
-    first = latencies(everyone, training)
-    running = [(finish_s, device, 0, 0.0) for device, finish_s in enumerate(first.tolist())]
+    first = latencies.begin(everyone, training, 0.0)
+    running = [
+        (finish_s, device, UNKNOWN if start_s > 0 else 0, start_s)
+        for device, (start_s, finish_s) in enumerate(zip(*(column.tolist() for column in first), strict=True))
+        if math.isfinite(finish_s)
+    ]
     heapq.heapify(running)
-    events = 0
+    times: list[float] = []
     last = MAX_EVENTS if horizon.duration_s is not None or updates is None else max(1, math.ceil(updates / buffer_size))
-    while events < last:
+    while len(times) < last:
         arrivals = []
         for _ in range(buffer_size):
+            if not running:  # nobody comes back any more
+                return
             now_s, device, version, start_s = heapq.heappop(running)
             if horizon.duration_s is not None and now_s > horizon.duration_s:
                 return
+            version = bisect.bisect_right(times, start_s) if version == UNKNOWN else version
             arrivals.append((device, version, int(training[device]), start_s, now_s))
             training[device] += 1
             # The arrival that fills the buffer already sees the new version; earlier ones the version before it.
-            newest = events + (len(arrivals) == buffer_size)
-            again = latencies(np.array([device]), training[[device]])[0]
-            heapq.heappush(running, (now_s + float(again), device, newest, now_s))
+            newest = len(times) + (len(arrivals) == buffer_size)
+            begun = latencies.begin(np.array([device]), training[[device]], now_s)
+            start_s, finish_s = float(begun.start_s[0]), float(begun.finish_s[0])
+            if math.isfinite(finish_s):
+                heapq.heappush(running, (finish_s, device, UNKNOWN if start_s > now_s else newest, start_s))
         yield now_s, Participants(*(np.array(column) for column in zip(*arrivals, strict=True)))
-        events += 1
+        times.append(now_s)
 
 
 def share_ready(latencies: Latencies, *, share: float, updates: int | None, horizon: Horizon) -> Timeline:
     """An event as soon as `share` of the devices (rounded up) have finished; exactly they take part and get the new model.
 
-    Ends after the event that brings the arrivals to `updates`, or at the horizon's duration.
+    Of a fleet whose devices come and go: as soon as that share of those who are there has finished. Ends after the
+    event that brings the arrivals to `updates`, or at the horizon's duration.
     """
-    count = ShareReady(share).count(latencies.devices)
-    return Timeline.build(_share_ready(latencies, count, updates, horizon))
+    return Timeline.build(_share_ready(latencies, ShareReady(share), updates, horizon))
 
 
 def _share_ready(
-    latencies: Latencies, count: int, updates: int | None, horizon: Horizon
+    latencies: Latencies, scheme: ShareReady, updates: int | None, horizon: Horizon
 ) -> Iterator[tuple[float, Participants]]:
-    everyone = np.arange(latencies.devices)
-    version = np.zeros(latencies.devices, np.int64)
-    training = np.zeros(latencies.devices, np.int64)
-    start_s = np.zeros(latencies.devices)
-    finish_s = latencies(everyone, training)
+    devices = _Devices(latencies)
     arrived = 0
-    for r in range(MAX_EVENTS):
-        now_s = float(np.partition(finish_s, count - 1)[count - 1])
-        if horizon.duration_s is not None and now_s > horizon.duration_s:
+    for _ in range(MAX_EVENTS):
+        now_s, ready = _next_share(latencies, scheme, devices.finish_s)
+        if not len(ready) or (horizon.duration_s is not None and now_s > horizon.duration_s):
             return
-        ready = np.flatnonzero(finish_s <= now_s)  # `count` of them, more where several finish at the same moment
-        yield now_s, Participants(ready, version[ready], training[ready], start_s[ready], finish_s[ready])
+        yield now_s, devices.take_part(ready, now_s)
         arrived += len(ready)
         if horizon.duration_s is None and updates is not None and arrived >= updates:
             return
-        version[ready] = r + 1
-        training[ready] += 1
-        start_s[ready] = now_s
-        finish_s[ready] = now_s + latencies(ready, training[ready])
 
 
-def grouped(latencies: Latencies, *, groups: int, updates: int | None, horizon: Horizon) -> Timeline:
+def _next_share(
+    latencies: Latencies, scheme: ShareReady, finish_s: NDArray[np.float64]
+) -> tuple[float, NDArray[np.int64]]:
+    """The moment at which enough of those who are there have finished, and who they are; nobody ever: an empty array."""
+    comes = np.flatnonzero(np.isfinite(finish_s))  # whoever never finishes is not counted either
+    ready_s = finish_s[comes]  # from when on each can take part
+    count = scheme.count(latencies.devices)
+    while len(comes):
+        count = min(count, len(comes))
+        now_s = float(np.partition(ready_s, count - 1)[count - 1])
+        if not math.isfinite(now_s):
+            comes, ready_s = comes[np.isfinite(ready_s)], ready_s[np.isfinite(ready_s)]
+            continue
+        done = np.flatnonzero(ready_s <= now_s)  # `count` of them, more where several finish at the same moment
+        there = latencies.can_send(comes[done], now_s)
+        needed = max(1, scheme.count(int((latencies.back_s(comes, now_s) <= now_s).sum())))
+        if there.sum() >= needed:
+            return now_s, comes[done[there]]
+        ready_s[done[~there]] = latencies.back_s(comes[done[~there]], now_s)
+        count = max(needed, int(there.sum()) + 1)
+    return math.inf, comes
+
+
+def grouped(
+    latencies: Latencies, *, groups: int, updates: int | None, horizon: Horizon,
+    members: list[NDArray[np.int64]] | None = None,
+) -> Timeline:  # fmt: skip
     """Air-FedGA: synchronous inside a group, groups asynchronous: a group whose slowest member is done makes an event.
 
-    Devices are grouped by the latency of their first training, the quickest together, in groups of (almost) equal size.
-    Ends after the event that brings the arrivals to `updates`, or at the horizon's duration.
+    Devices are grouped by the latency of their first training, the quickest together, in groups of (almost) equal size,
+    unless `members` says who is in each. A group begins with those who are there. Ends after the event that brings the
+    arrivals to `updates`, or at the horizon's duration.
     """
-    return Timeline.build(_grouped(latencies, min(groups, latencies.devices), updates, horizon))
+    if members is None:
+        members = by_speed(latencies, min(groups, latencies.devices))
+    return _with_aborted(_grouped(latencies, members, updates, horizon))
+
+
+def by_speed(latencies: Latencies, groups: int) -> list[NDArray[np.int64]]:
+    """The members of each group, the quickest group first, by the latency of the first training."""
+    everyone = np.arange(latencies.devices)
+    order = np.argsort(latencies(everyone, np.zeros_like(everyone)), kind="stable")
+    return [np.sort(part) for part in np.array_split(order, groups)]
 
 
 def _grouped(
-    latencies: Latencies, groups: int, updates: int | None, horizon: Horizon
-) -> Iterator[tuple[float, Participants]]:
-    everyone = np.arange(latencies.devices)
+    latencies: Latencies, members: list[NDArray[np.int64]], updates: int | None, horizon: Horizon
+) -> Iterator[tuple[float, Participants, Participants]]:
     training = np.zeros(latencies.devices, np.int64)
-    first_s = latencies(everyone, training)
-    members = [np.sort(part) for part in np.array_split(np.argsort(first_s, kind="stable"), groups)]
-    running = [(float(first_s[part].max()), group, 0, 0.0, first_s[part]) for group, part in enumerate(members)]
-    heapq.heapify(running)  # a tie in time goes to the lower group; the rest is never compared
+    running: list[tuple[float, int, int, Participants, NDArray[np.bool_]]] = []
+    versions = _Versions()
+
+    def begin(group: int, now_s: float) -> None:
+        start_s, there = _gather(latencies, members[group], now_s)
+        finish_s = latencies.begin(there, training[there], start_s).finish_s if len(there) else np.zeros(0)
+        end_s, counts = _end_of_round(latencies, there, np.ones(len(there), bool), start_s, finish_s, None)
+        if math.isfinite(end_s):
+            n, version = len(there), UNKNOWN if start_s > now_s else versions.count
+            part = Participants(there, np.full(n, version), training[there], np.full(n, start_s), finish_s)
+            # A tie in time goes to the lower group; the rest is never compared.
+            heapq.heappush(running, (end_s, group, version, part, counts))
+
+    for group in range(len(members)):
+        begin(group, 0.0)
     arrived = 0
-    for event in range(MAX_EVENTS):
-        now_s, group, version, start_s, finish_s = heapq.heappop(running)
-        if horizon.duration_s is not None and now_s > horizon.duration_s:
+    while running:
+        now_s, group, _, part, counts = heapq.heappop(running)
+        if versions.count >= MAX_EVENTS or (horizon.duration_s is not None and now_s > horizon.duration_s):
             return
-        part = members[group]
-        n = len(part)
-        yield now_s, Participants(part, np.full(n, version), training[part], np.full(n, start_s), finish_s)
-        arrived += n
+        part = part._replace(version=versions.known(part.version, part.start_s))
+        yield now_s, part.only(counts), part.only(~counts)
+        arrived += int(counts.sum())
         if horizon.duration_s is None and updates is not None and arrived >= updates:
             return
-        training[part] += 1
-        again_s = now_s + latencies(part, training[part])
-        heapq.heappush(running, (float(again_s.max()), group, event + 1, now_s, again_s))
+        versions.add(now_s)
+        training[part.device] += 1
+        begin(group, now_s)
 
 
 def _count(horizon: Horizon, period_s: float) -> int:
