@@ -45,6 +45,7 @@ def test_the_answer_is_complete(whole):
     assert len(whole.to_pandas()) == 4
     assert "\n" not in repr(whole)
     assert whole.sentences[0].split(":")[0] in whole._repr_html_()
+    assert whole.sentences[0].startswith("Deploy ")
 
 
 def test_the_costs_are_those_of_a_run(whole):

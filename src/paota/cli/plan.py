@@ -181,10 +181,10 @@ def _show(made: Recommendation, args: argparse.Namespace) -> None:
         :MOST_LINES
     ]
     columns = [("seeds", [str(row.seeds) for row in rows])]
-    for name, head in (("seconds_to", "seconds"), ("joules_to", "joules"), ("airtime_to", "s on\nair")):
+    for name, head in (("seconds_to", "time"), ("joules_to", "energy"), ("airtime_to", "on the\nair")):
         cells = [row.cost(name).median for row in rows]
         metric = Metric(name, made.target)
-        shown = [metric.show(v).removesuffix(f" {metric.unit}") if math.isfinite(v) else "-" for v in cells]
+        shown = [metric.show(v).removesuffix(" on the air") if math.isfinite(v) else "-" for v in cells]
         columns.append((head, shown))
     columns.append(
         (
