@@ -110,13 +110,16 @@ class Victim:
         if not going_on:
             shutil.rmtree(self.out, ignore_errors=True)
         process, mark, log = self._start((self.kind.go_on if going_on else self.kind.begin)(self.out))
+        began = time.monotonic()
         try:
-            process.wait(self.rng.uniform(0.05, 1.1 * self.lasts_s))
+            process.wait(self.rng.uniform(0.05, 0.9 * self.lasts_s))
         except subprocess.TimeoutExpired:
             how = self.rng.choice(SIGNALS)
             process.send_signal(how)
             process.wait(60)
             self.kills[how.name] += 1
+        else:
+            self.lasts_s = min(self.lasts_s, time.monotonic() - began)  # what is compiled already is quicker
         self._look_around(mark, log)
         if process.returncode == 0:
             self._compare()
