@@ -37,6 +37,7 @@ class Purpose(IntEnum):
     FAULT = 14
     LOCAL_STEPS = 15
     AUGMENTATION = 16
+    BROADCAST = 17
 
 
 def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:

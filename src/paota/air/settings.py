@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..registry import CHANNELS, DIGITAL_UPLINKS, PATH_LOSSES
+from ..registry import CHANNELS, DIGITAL_UPLINKS, DOWNLINKS, PATH_LOSSES
 from ..settings import choice, setting
 
 
@@ -40,4 +40,7 @@ class Air:
         "ideal",
         doc="What an upload costs an algorithm that does not compute over the air.",
         also=("uplink",),
+    )
+    downlink: Any = choice(
+        DOWNLINKS, "ideal", doc="What it costs a device to hear the new model.", also=("broadcast", "download")
     )

@@ -96,7 +96,7 @@ def _aggregate(
         shift = None
         if rule.algorithm.shifts_gradients:
             shift = jax.vmap(rule.algorithm.gradient_shift, in_axes=(0, None))(memory, state.server)
-        trained = train(task, rule.training, seed, fleet, state.ring, row, shift)
+        trained = train(task, rule.training, seed, fleet, state.ring, row, shift, rule.air)
         return prepare(rule, seed, row, trained, model, previous, num_samples(row), memory, state.server)
 
     blocks = None if sizes.block is None else Blocks(devices, row, sizes.block)

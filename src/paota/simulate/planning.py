@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..data.dataset import Dataset
 from ..data.load import load_data
@@ -12,15 +12,15 @@ from ..data.partition import deal
 from ..data.shards import Shards
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
-from ..faults.timing import FaultyLatencies, apply_faults
 from ..registry import SERVER_OPTIMISERS
 from ..rng import Purpose, Seeds, host_rng, seed_numbers
-from ..timing.latency import Latencies
-from ..timing.schemes import Synchronous, World
+from ..timing.schemes import Synchronous
 from ..timing.timeline import Timeline
 from ..training.augmentation import check_images
+from .surroundings import surroundings
 
 if TYPE_CHECKING:
+    from ..air.spending import Costs
     from ..models.base import Model
 
 
@@ -50,7 +50,6 @@ class Plan:
 
 def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
     """Everything that can be known, and refused, before the first computation; `seeds` as for `paota.run`."""
-    from ..air.digital import WithUpload
     from ..models.check import check_model  # JAX, not before it is needed
     from ..models.own import fitted
 
@@ -69,14 +68,12 @@ def plan(experiment: Experiment, *, seeds: Seeds = 1) -> Plan:
         rng = host_rng(seed, Purpose.PARTITION)
         shards[seed] = deal(data.partition, dataset, devices=data.devices, rng=rng)
         for contestant in experiment.contestants:
-            world = _without_uploads(experiment, contestant, seed)
-            latencies = world.latencies
-            if (uploads := _uploads(world, model, contestant, dataset)) is not None:
-                world = replace(world, latencies=WithUpload(latencies, uploads), computing=latencies)
+            made = surroundings(experiment, contestant, seed, model=model, dataset=dataset, shards=shards[seed])
+            world = made.world
             timeline = contestant.algorithm.scheme.timeline(world)
             if not len(timeline):
                 raise UserError(f"'{contestant.label}' makes no aggregation before the end: raise rounds or duration_s")
-            timelines[contestant.label, seed] = timeline = apply_faults(timeline, latencies, contestant.guards)
+            timelines[contestant.label, seed] = timeline = made.as_it_goes(timeline)
             # One arrival an event would be judged far too often: keep about as many device updates between two looks.
             events = world.match_participants() / max(timeline.ready.mean(), 1e-9)
             judged_every[contestant.label, seed] = experiment.evaluation.every * max(1, round(events))
@@ -97,25 +94,8 @@ def _check_server(contestant: Contestant) -> None:
         )
 
 
-def uploads_of(plan: Plan, contestant: Contestant, seed: int) -> Any:
-    """What uploads cost one algorithm with one seed; None where it computes over the air, or where they cost nothing."""
-    return _uploads(_without_uploads(plan.experiment, contestant, seed), plan.model, contestant, plan.dataset)
-
-
-def _without_uploads(experiment: Experiment, contestant: Contestant, seed: int) -> World:
-    """What a timeline is made from, as if an upload took no time."""
-    latencies = Latencies(contestant.timing.latency, devices=experiment.data.devices, seed=seed)
-    if contestant.faults.in_timeline:
-        latencies = FaultyLatencies(latencies, contestant.faults)
-    return World(latencies, contestant.timing.period_s, experiment.horizon)
-
-
-def _uploads(world: World, model: Model, contestant: Contestant, dataset: Dataset) -> Any:
-    from ..air.digital import Ideal, uploads_for
-
-    if contestant.algorithm.over_the_air or isinstance(contestant.air.digital, Ideal):
-        return None
-    return uploads_for(
-        contestant, model=model, dataset=dataset, devices=world.latencies.devices, seed=world.latencies.seed,
-        at_once=contestant.algorithm.scheme.busy_at_once(world),
-    )  # fmt: skip
+def costs_of(plan: Plan, contestant: Contestant, seed: int) -> Costs:
+    """What the trainings and transfers of one algorithm cost with one seed."""
+    return surroundings(
+        plan.experiment, contestant, seed, model=plan.model, dataset=plan.dataset, shards=plan.shards[seed]
+    ).costs
