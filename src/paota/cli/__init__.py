@@ -10,11 +10,12 @@ from typing import Any, NoReturn
 
 from ..errors import UserError, did_you_mean, listed, nearest, unknown_name
 from ..plugins import load_plugin
-from . import bound, deploy, device, keys, new, power, presets, report, reproduce, run, settings, sweep, watch
+from . import bound, deploy, device, fleet, keys, new, power, presets, report, reproduce, run, settings, sweep, watch
 
 COMMANDS = {
     "run": run, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
     "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "watch": watch, "settings": settings,
+    "fleet": fleet,
 }  # fmt: skip
 WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
 
