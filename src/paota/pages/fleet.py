@@ -9,7 +9,7 @@ import numpy as np
 from ..runs.files import write_text
 from ..timing.describe import Description
 from ..timing.fleet import RATES, Fleet, Floats
-from .figure import Figure, Trace, View, axes, level, line_chart, numbers, scatter, together
+from .figure import Figure, Trace, View, axes, level, line_chart, log_ticks, numbers, scatter, together
 from .page import Page, Section, SettingsFile, Table, TableCell, TableRow, render
 from .words import percent, quantity
 
@@ -165,7 +165,7 @@ def _bars(id: str, title: str, values: Floats, unit: str, alt: str) -> Figure:
         "marker": {"color": "$accent"},
     }  # fmt: skip
     layout = axes(unit, x_log=True, from_zero=True) | {"bargap": 0}
-    layout["xaxis"] |= {"dtick": 1} if high > 100 * low else {}
+    layout["xaxis"] |= log_ticks(low, high) if high > low else {}
     quantiles = ", ".join(f"{quantity(float(np.quantile(known, q)))}" for q in QUANTILES)
     return Figure(
         id=id,
