@@ -1,0 +1,61 @@
+"""Where every device of a timeline in the making stands."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .latency import Latencies
+from .timeline import Participants
+
+UNKNOWN = -1  # the version of a device that gets its model later: the newest one by then
+
+
+class Devices:
+    """What every device is doing: which training, from which version, since when, until when. [K] each."""
+
+    def __init__(self, latencies: Latencies) -> None:
+        self.latencies = latencies
+        self.training = np.zeros(latencies.devices, np.int64)
+        self.versions = Versions()
+        self.version = np.zeros(latencies.devices, np.int64)
+        self.start_s = np.zeros(latencies.devices)
+        self.finish_s = np.zeros(latencies.devices)
+        self.heard_s = np.zeros(latencies.devices)
+        self._begin(np.arange(latencies.devices), 0.0)
+
+    def take_part(self, ready: NDArray[np.int64], now_s: float) -> Participants:
+        """An event with these devices; they get the version that it makes, and begin again."""
+        version = self.versions.known(self.version[ready], self.heard_s[ready])
+        part = Participants(ready, version, self.training[ready], self.start_s[ready], self.finish_s[ready])
+        self.versions.add(now_s)
+        self.training[ready] += 1
+        self._begin(ready, now_s)
+        return part
+
+    def _begin(self, device: NDArray[np.int64], now_s: float) -> None:
+        begun = self.latencies.begin(device, self.training[device], now_s)
+        self.start_s[device], self.finish_s[device], self.heard_s[device] = begun
+        self.version[device] = np.where(begun.heard_s > now_s, UNKNOWN, self.versions.count)
+
+
+class Versions:
+    """When each version was made."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._time_s = np.empty(64)
+
+    def add(self, time_s: float) -> None:
+        if self.count == len(self._time_s):
+            self._time_s = np.concatenate([self._time_s, np.empty(self.count)])
+        self._time_s[self.count] = time_s
+        self.count += 1
+
+    def known(self, version: NDArray[np.int64], heard_s: NDArray[np.float64]) -> NDArray[np.int64]:
+        """`version`, with the newest at `heard_s` where it is unknown."""
+        late = version == UNKNOWN
+        if not late.any():
+            return version
+        newest = np.searchsorted(self._time_s[: self.count], heard_s, side="right")
+        return np.where(late, newest, version)
