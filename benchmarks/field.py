@@ -89,10 +89,17 @@ def _step(learning_rate: float) -> dict[str, Any]:
     return {"server": {"optimiser": "sgd", "learning_rate": learning_rate}}
 
 
+def _momentum(learning_rate: float, momentum: float) -> dict[str, Any]:
+    return {"server": {"optimiser": "momentum", "learning_rate": learning_rate, "momentum": momentum}}
+
+
 # Four variants for everybody but PAOTA+, which has one.
 FIRST_30 = {"participants": 30, "selected": 100}
-SYNCHRONOUS = (_step(1.5), {**FIRST_30}, {**FIRST_30, **_step(1.5)})
+SYNCHRONOUS = (_step(1.5), {**FIRST_30, **_momentum(1.5, 0.3)}, {**FIRST_30, **_step(1.5)})
 PERIODS = tuple({"timing": {"period_s": period}} for period in (6.0, 4.0, 2.0))
+FEDBUFF = (
+    {"server_learning_rate": 0.5, **_momentum(0.7, 0.3)}, {"server_learning_rate": 0.5}, {"server_learning_rate": 0.3}
+)  # fmt: skip
 RIVALS = (
     Rival("paota-plus", {"name": "paota-plus"}),
     Rival("paota", {"name": "paota"}, PERIODS),
@@ -103,7 +110,7 @@ RIVALS = (
     Rival("baa", {"name": "baa", "payload": "update"}, SYNCHRONOUS),
     Rival("full-power", {"name": "full-power", "payload": "update"}, SYNCHRONOUS),
     Rival("majority-vote", {"name": "majority-vote"}, (FIRST_30, {"step": 0.003}, {**FIRST_30, "step": 0.003})),
-    Rival("fedbuff", {"name": "fedbuff"}, tuple({"server_learning_rate": rate} for rate in (0.7, 0.5, 0.3))),
+    Rival("fedbuff", {"name": "fedbuff"}, FEDBUFF),
     Rival("fedasync", {"name": "fedasync"}, tuple({"mixing": mixing} for mixing in (0.9, 0.3, 0.1))),
     Rival("tt-fed", {"name": "tt-fed"}, PERIODS),
     Rival("air-fedga", {"name": "air-fedga"}, ({"mixing": 1.0}, {"groups": 10}, {"groups": 3, "mixing": 1.0})),

@@ -30,6 +30,7 @@ def aggregate_by_hand(
     round: int = 1,
     state: Any = None,
     memory: Any = None,
+    aborted: int = 0,
 ) -> Served:
     """All three steps of an algorithm for one round, no engine needed; what is not given is plain.
 
@@ -48,6 +49,7 @@ def aggregate_by_hand(
         round: r.
         state: what the server remembers (default: what the algorithm's `init` gives).
         memory: of the devices, [n, ...] each (default: as the algorithm's `memory` begins).
+        aborted: trainings that the event ends unfinished.
 
     Returns:
         The next model, weights, amplitudes, powers and new memory.
@@ -69,7 +71,7 @@ def aggregate_by_hand(
     work = Work(local, update, jnp.zeros(n), stale, samples, w, previous, kept, server)
     prepared = encode(algorithm, work, sends)
     r, device = jnp.asarray(round), jnp.arange(n)
-    row = Row(r, jnp.zeros(()), jnp.zeros((), bool), sends, device, r - stale, device)
+    row = Row(r, jnp.zeros(()), jnp.zeros((), bool), sends, device, r - stale, device, jnp.asarray(aborted))
     event = event_of(row, prepared, w, previous, samples, jnp.asarray(float(num_devices or n)), server)
     decision = decide(algorithm, power or Power(), event, uplink)
     everything = prepared.payload if algorithm.needs_payloads else None

@@ -157,7 +157,7 @@ def tiered(latencies: Latencies, *, period_s: float, horizon: Horizon) -> Timeli
 def _periodic(
     latencies: Latencies, tier: NDArray[np.int64], period_s: float, horizon: Horizon
 ) -> Iterator[tuple[float, Participants]]:
-    devices = _Devices(latencies)  # round 0 broadcasts to all
+    devices = Working(latencies)  # round 0 broadcasts to all
     for r in range(_count(horizon, period_s)):
         deadline_s = (r + 1) * period_s
         # "at or before the deadline" must survive rounding: (r+1)*dT and a sum of latencies differ in the last bit.
@@ -166,7 +166,7 @@ def _periodic(
         yield deadline_s, devices.take_part(ready, deadline_s)
 
 
-class _Devices:
+class Working:
     """What every device is doing: which training, from which version, since when, until when. [K] each."""
 
     def __init__(self, latencies: Latencies) -> None:
@@ -180,12 +180,24 @@ class _Devices:
 
     def take_part(self, ready: NDArray[np.int64], now_s: float) -> Participants:
         """An event with these devices; they get the version that it makes, and begin again."""
-        version = self.versions.known(self.version[ready], self.start_s[ready])
-        part = Participants(ready, version, self.training[ready], self.start_s[ready], self.finish_s[ready])
+        part = self._as_they_are(ready)
         self.versions.add(now_s)
-        self.training[ready] += 1
-        self._begin(ready, now_s)
+        self._begin_again(ready, now_s)
         return part
+
+    def abort(self, device: NDArray[np.int64], now_s: float) -> Participants:
+        """These devices end what they are doing and begin again with the newest version; returns what they did."""
+        ended = self._as_they_are(device)
+        self._begin_again(device, now_s)
+        return ended
+
+    def _as_they_are(self, device: NDArray[np.int64]) -> Participants:
+        version = self.versions.known(self.version[device], self.start_s[device])
+        return Participants(device, version, self.training[device], self.start_s[device], self.finish_s[device])
+
+    def _begin_again(self, device: NDArray[np.int64], now_s: float) -> None:
+        self.training[device] += 1
+        self._begin(device, now_s)
 
     def _begin(self, device: NDArray[np.int64], now_s: float) -> None:
         begun = self.latencies.begin(device, self.training[device], now_s)
@@ -225,10 +237,10 @@ def synchronous(
     """Local SGD, COTAF: each round draws `selected` devices (default: `participants`) of those that are there, and the
     first `participants` of them to finish count, or whoever has finished after `deadline_s`. The others abort.
     """
-    return _with_aborted(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
+    return with_aborted(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
 
 
-def _with_aborted(events: Iterable[tuple[float, Participants, Participants]]) -> Timeline:
+def with_aborted(events: Iterable[tuple[float, Participants, Participants]]) -> Timeline:
     """Of (end of the round, who counts, who aborts)."""
     rounds = list(events)
     timeline = Timeline.build((now_s, counted) for now_s, counted, _ in rounds)
@@ -344,10 +356,10 @@ def share_ready(latencies: Latencies, *, share: float, updates: int | None, hori
 def _share_ready(
     latencies: Latencies, scheme: ShareReady, updates: int | None, horizon: Horizon
 ) -> Iterator[tuple[float, Participants]]:
-    devices = _Devices(latencies)
+    devices = Working(latencies)
     arrived = 0
     for _ in range(MAX_EVENTS):
-        now_s, ready = _next_share(latencies, scheme, devices.finish_s)
+        now_s, ready = next_share(latencies, scheme, devices.finish_s)
         if not len(ready) or (horizon.duration_s is not None and now_s > horizon.duration_s):
             return
         yield now_s, devices.take_part(ready, now_s)
@@ -356,7 +368,7 @@ def _share_ready(
             return
 
 
-def _next_share(
+def next_share(
     latencies: Latencies, scheme: ShareReady, finish_s: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.int64]]:
     """The moment at which enough of those who are there have finished, and who they are; nobody ever: an empty array."""
@@ -386,7 +398,7 @@ def grouped(latencies: Latencies, *, groups: int, updates: int | None, horizon: 
     A group begins with those who are there. Ends after the event that brings the arrivals to `updates`, or at the
     horizon's duration.
     """
-    return _with_aborted(_grouped(latencies, min(groups, latencies.devices), updates, horizon))
+    return with_aborted(_grouped(latencies, min(groups, latencies.devices), updates, horizon))
 
 
 def _grouped(
