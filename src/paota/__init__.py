@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .experiment import Experiment
     from .models.base import FunctionModel
     from .models.own import as_model
+    from .planner import Recommendation, plan
     from .power.policy import amplitude_cap
     from .power.settings import Power
     from .registry import register
@@ -52,7 +53,8 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Imported when first used: `import paota` and `paota --help` must not wait for JAX.
 _HOME = {
-    "run": "simulate", "sweep": "sweeps", "load": "runs.folder", "register": "registry",
+    "run": "simulate", "sweep": "sweeps", "plan": "planner", "Recommendation": "planner", "load": "runs.folder",
+    "register": "registry",
     "Experiment": "experiment", "Result": "runs.results", "UserError": "errors", "setting": "settings",
     "Algorithm": "algorithms.base", "SynchronousAlgorithm": "algorithms.base", "Work": "algorithms.base",
     "Report": "algorithms.base", "Event": "algorithms.base", "Amplitudes": "algorithms.base",
@@ -70,10 +72,11 @@ _MODULES = ("callbacks", "power", "theory")
 
 __all__ = [
     "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Callback", "CallbackError", "Dataset", "Event",
-    "Experiment", "FunctionModel", "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Round", "Served",
+    "Experiment", "FunctionModel", "Grouped", "Heard", "Periodic", "Power", "Recommendation", "Report", "Result",
+    "Round", "Served",
     "Shards", "ShareReady", "Shares", "Step", "Sweep", "Synchronous", "SynchronousAlgorithm", "Tiered", "Trajectory",
     "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "as_model", "average", "callbacks",
-    "join_cluster", "load", "normalise", "power", "register", "run", "setting", "staleness_weight", "sweep", "theory",
+    "join_cluster", "load", "normalise", "plan", "power", "register", "run", "setting", "staleness_weight", "sweep", "theory",
     "weights",
 ]  # fmt: skip
 

@@ -45,8 +45,9 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_point_is_the_experiment_it_names(whole, base):
-    """Point 3 is learning rate 0.1 and dT = 8 s, with the bits that `paota.run` gives."""
-    alone = paota.run(base.override({"training.learning_rate": 0.1, "timing.period_s": 8.0}), seeds=2)
+    """Point 3 is learning rate 0.1 and dT = 8 s, with the bits that `paota.run` gives for the time that all points get."""
+    changes = {"training.learning_rate": 0.1, "timing.period_s": 8.0, "duration_s": whole.equal.duration_s}
+    alone = paota.run(base.override(changes), seeds=2)
     stored = paota.load(whole.folder / "points" / "003")
     np.testing.assert_array_equal(alone.array("local-sgd", "test_accuracy"), stored.array("local-sgd", "test_accuracy"))
     row = whole.rows[3]

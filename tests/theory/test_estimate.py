@@ -150,7 +150,8 @@ def test_weights_that_do_not_sum_to_one_are_refused(name):
 
 def test_bound_command(tmp_path, capsys):
     settings = ["--set", "data.dataset=synthetic", "--set", "data.devices=8", "--set", "data.sizes=[20]"]
-    assert main(["bound", *settings, "--rounds", "2", "--probes", "1", "--out", str(tmp_path / "b"), "--json"]) == 0
+    settings += ["--set", "rounds=2"]  # before, 30 rounds were run whatever was said
+    assert main(["bound", *settings, "--probes", "1", "--out", str(tmp_path / "b"), "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["system"]["devices"] == 8
     assert len(made["rounds"]["gap"]) == 3
@@ -168,6 +169,7 @@ def test_bound_command_says_which_form_counts_and_what_convexity_gives(tmp_path,
     ]  # fmt: skip
     assert main([*settings]) == 0
     said = " ".join(capsys.readouterr().out.split())
+    assert "…" not in said  # 80 columns are enough
     for words in ("bound, lengths only", "terms of the dependent G", "depend on the updates that they weigh",
                   "F is convex: the mean gap"):  # fmt: skip
         assert words in said

@@ -143,15 +143,16 @@ class Uploads:
         return np.asarray(self._draw(np.int32(training)), dtype=np.float64)
 
 
-class WithUpload(Latencies):
-    """Computing latencies with the upload behind each of them."""
+class WithTransfers(Latencies):
+    """Computing latencies with the model's download before each of them, and the upload behind it."""
 
-    def __init__(self, computing: Latencies, uploads: Uploads) -> None:
+    def __init__(self, computing: Latencies, uploads: Uploads | None, download_s: float = 0.0) -> None:
         super().__init__(computing.model, devices=computing.devices, seed=computing.seed)
-        self.computing, self.uploads = computing, uploads
+        self.computing, self.uploads, self.download_s = computing, uploads, download_s
 
     def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: Floats | None = None) -> Floats:
-        return self.computing(device, training, start_s) + self.uploads(device, training).wait_s
+        wait_s = 0.0 if self.uploads is None else self.uploads(device, training).wait_s
+        return self.download_s + self.computing(device, training, start_s) + wait_s
 
 
 def uploads_for(

@@ -31,17 +31,19 @@ def device_spending(
     timeline: Timeline,
     transmit_power_w: Floats,
     *,
-    num_parameters: int,
+    block_symbols: int,
     air: Air,
     compute_power_w: float,
     uploads: Uploads | None,
     stopped_s: Floats | None = None,
+    download_s: float = 0.0,
 ) -> Columns:
     """One entry for each of the first n participations of a timeline; `transmit_power_w` [n] is |phi_k payload_k|^2.
 
     It is NaN for algorithms that do not use the analog uplink: their cost is that of their `uploads`, and NaN ("not
     accounted") where these are ideal. `stopped_s` [n]: when trainings were aborted, which cost what they had used up
-    until then; None: all came to their end.
+    until then; None: all came to their end. `block_symbols`: that an analog signal takes. `download_s`: that devices
+    wait for the model before they compute.
     """
     n = len(transmit_power_w)
     start_s = timeline.start_s[:n]
@@ -49,22 +51,22 @@ def device_spending(
     busy_s = needed_s if stopped_s is None else np.minimum(needed_s, stopped_s - start_s)
     if uploads is not None:
         cost = uploads(timeline.device[:n], timeline.training[:n])
-        computing_s = needed_s - cost.wait_s
-        sent = 1.0 if stopped_s is None else np.clip((busy_s - computing_s) / cost.wait_s, 0.0, 1.0)
+        computing_s = needed_s - download_s - cost.wait_s
+        sent = 1.0 if stopped_s is None else np.clip((busy_s - download_s - computing_s) / cost.wait_s, 0.0, 1.0)
         return {
             "energy_j": sent * cost.energy_j,
             "airtime_s": sent * cost.on_air_s,
             "band_s": sent * cost.band_s,
-            "compute_j": compute_power_w * np.minimum(busy_s, computing_s),
+            "compute_j": compute_power_w * np.clip(busy_s - download_s, 0.0, computing_s),
         }
     power = np.asarray(transmit_power_w, dtype=float)
-    block_s = symbols(num_parameters, air) / air.bandwidth_hz
+    block_s = block_symbols / air.bandwidth_hz
     on_air_s = np.where(np.isnan(power), np.nan, np.where(power > 0, block_s, 0.0))  # no power: silent
     return {
         "energy_j": power / air.bandwidth_hz,
         "airtime_s": on_air_s,
         "band_s": on_air_s,
-        "compute_j": compute_power_w * busy_s,
+        "compute_j": compute_power_w * np.maximum(busy_s - download_s, 0.0),
     }
 
 

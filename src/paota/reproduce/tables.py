@@ -131,11 +131,11 @@ def noise_rows(evidence: Evidence) -> Iterable[Facts]:
 def break_rows(evidence: Evidence) -> Iterable[Facts]:
     """At which noise density each series breaks."""
     for name, curve in evidence.noise.items():
-        low, _, high = quartiles(curve.breaks_dbm())
+        low, middle, high = quartiles(curve.breaks_dbm())
         yield {
             "series": name, "title": curve.title, "path_loss": curve.path_loss,
             "without_noise": median(curve.accuracy[0]),
-            "breaks_at_dbm_per_hz": curve.break_of_median_dbm(), "q25": low, "q75": high,
+            "breaks_at_dbm_per_hz": middle, "q25": low, "q75": high,
         }  # fmt: skip
 
 
