@@ -211,8 +211,8 @@ def seconds(seeds: Sequence[dict[str, Any]]) -> np.ndarray:
 
 
 def best_variant(tuning: Sequence[Sequence[dict[str, Any]]]) -> int:
-    """The variant with the least mean time to the target on the tuning seeds; the first of equals."""
-    return int(np.argmin([seconds(seeds).mean() for seeds in tuning]))
+    """The variant with the least mean time to the target on the tuning seeds; the first of equals, or of none."""
+    return int(np.argmin([seconds(seeds).mean() for seeds in tuning])) if tuning else 0
 
 
 def interval(values: np.ndarray) -> float:
@@ -274,10 +274,16 @@ def changes(rival: Rival, variant: int) -> str:
     return ", ".join(f"{key} = {value}" for key, value in flat.items())
 
 
+def tuning_cells(setting: str, rival: Rival) -> list[Cell]:
+    """What chooses among its variants; nothing where there is one only."""
+    variants = range(len(rival.variants()))
+    return [Cell(setting, rival, variant, block) for variant in variants for block in TUNING] if rival.others else []
+
+
 def needed(setting: str, rivals: Sequence[Rival], store: Path) -> Iterator[Cell]:
     """Every cell that the table needs, in order; the shown ones of a rival once its choice is known."""
     for rival in rivals:
-        cells = [Cell(setting, rival, v, block) for v in range(len(rival.variants())) for block in TUNING]
+        cells = tuning_cells(setting, rival)
         yield from cells
         tuned = [cell.outcome(store) for cell in cells]
         best = best_variant([seeds for seeds in tuned if seeds]) if all(tuned) else 0
@@ -295,11 +301,7 @@ def table(setting: str, rivals: Sequence[Rival], store: Path) -> str:
     lines = [HEADER, "|---|---" + "|--:" * 9 + "|"]
     compared = 0
     for rival in rivals:
-        tuning = [
-            Cell(setting, rival, v, block).outcome(store) or []
-            for v in range(len(rival.variants()))
-            for block in TUNING
-        ]
+        tuning = [cell.outcome(store) or [] for cell in tuning_cells(setting, rival)]
         for variant in dict.fromkeys([0, best_variant(tuning)]):
             label = rival.label if variant == 0 else f"{rival.label}, tuned: {changes(rival, variant)}"
             seeds = reference if rival.label == REFERENCE else shown(rival, variant)

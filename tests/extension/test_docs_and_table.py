@@ -86,7 +86,8 @@ def test_costs_are_read_where_the_target_is_first_reached(field):
     """80 % after the third event: 2 + 1 + 3 updates, 7 and 70 J; the unjudged event before it counts too."""
     metrics = {
         "round": np.arange(5), "time_s": np.array([0.0, 8, 16, 24, 320]), "ready": np.array([0, 2, 1, 3, 4]),
-        "energy_j": np.array([0.0, 1, 2, 4, 8]), "compute_j": np.array([0.0, 10, 20, 40, 80]), "airtime_s": np.array([0, 0.1, 0.1, 0.1, 0.1]),
+        "energy_j": np.array([0.0, 1, 2, 4, 8]), "airtime_s": np.array([0, 0.1, 0.1, 0.1, 0.1]),
+        "compute_j": np.array([0.0, 10, 20, 40, 80]),
         "test_accuracy": np.array([0.1, 0.5, math.nan, 0.81, 0.79]),
     }  # fmt: skip
     kept = field.measures(SimpleNamespace(metrics=metrics, diverged_round=None))

@@ -32,11 +32,12 @@ class Motion(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PaotaPlus(Algorithm):
-    """s = (gain / U) sum_k dw_k over the ready devices, U the trainings under way that are or will be heard;
+    """w <- w + m + boost v, where m answers s = (gain / U) sum_k dw_k of the ready devices and v is m, smoothed.
 
-        m <- (1 + lead) s - lead m,   v <- v + (n / U) (m - v) / memory_turns,   w <- w + m + boost v.
+        m <- (1 + lead) s - lead m,   v <- v + (n / U) (m - v) / memory_turns
 
-    U is K, and n where the event aborts all others (then nothing is late and `lead` is 0). Devices arrive with
+    U counts the trainings under way that are or will be heard.
+    It is K, and n where the event aborts all others (then nothing is late and `lead` is 0). Devices arrive with
     p_k = min(t, p_k^max), t the level of least error. By Little's law `gain` is the gain of the whole loop, whatever the
     latencies (see `stability_limit`); directions that change slowly get (1 + boost) times as much. Transmissions keep
     every device's budget, whatever `power.cap` says.
