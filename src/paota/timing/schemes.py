@@ -175,10 +175,10 @@ def synchronous(
     """Local SGD, COTAF: each round draws `selected` devices (default: `participants`) of those that are there, and the
     first `participants` of them to finish count, or whoever has finished after `deadline_s`. The others abort.
     """
-    return _with_aborted(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
+    return with_aborted(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
 
 
-def _with_aborted(events: Iterable[tuple[float, Participants, Participants]]) -> Timeline:
+def with_aborted(events: Iterable[tuple[float, Participants, Participants]]) -> Timeline:
     """Of (end of the round, who counts, who aborts)."""
     rounds = list(events)
     timeline = Timeline.build((now_s, counted) for now_s, counted, _ in rounds)
@@ -303,7 +303,7 @@ def _share_ready(
     devices = Devices(latencies)
     arrived, now_s = 0, 0.0
     for _ in range(MAX_EVENTS):
-        now_s, ready = _next_share(latencies, scheme, devices.finish_s, now_s)
+        now_s, ready = next_share(latencies, scheme, devices.finish_s, now_s)
         if not len(ready) or (horizon.duration_s is not None and now_s > horizon.duration_s):
             return
         yield now_s, devices.take_part(ready, now_s)
@@ -312,7 +312,7 @@ def _share_ready(
             return
 
 
-def _next_share(
+def next_share(
     latencies: Latencies, scheme: ShareReady, finish_s: NDArray[np.float64], since_s: float
 ) -> tuple[float, NDArray[np.int64]]:
     """The moment after `since_s` at which enough of those who are there have finished, and who they are.
@@ -352,7 +352,7 @@ def grouped(
     """
     if members is None:
         members = by_speed(latencies, min(groups, latencies.devices))
-    return _with_aborted(_grouped(latencies, members, updates, horizon))
+    return with_aborted(_grouped(latencies, members, updates, horizon))
 
 
 def by_speed(latencies: Latencies, groups: int) -> list[NDArray[np.int64]]:
