@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +56,22 @@ class Fleet:
         return self.rates[column][np.maximum(row, self.offsets[device])]
 
 
+def row_order(names: Sequence[str], device: Ints, time_s: Floats) -> tuple[list[int], Ints, Ints]:
+    """(devices in the order of a fleet, rows in its order, its offsets); shorter names come first, so that 9 is before 10.
+
+    Args:
+        names: of T devices, in any order.
+        device: which of them each row is of.
+        time_s: of each row.
+    """
+    by_name = sorted(range(len(names)), key=lambda k: (len(names[k]), names[k]))
+    rank = np.empty(len(names), np.int64)
+    rank[by_name] = np.arange(len(names))
+    place = rank[device]
+    order = np.lexsort((time_s, place))
+    return by_name, order, np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(names)))])
+
+
 @dataclass(frozen=True)
 class Attendance:
     """A fleet as the devices of an experiment follow it: device k is the fleet's device k mod T."""
@@ -95,7 +111,7 @@ class Attended(Latencies):
     def __call__(self, device: Ints, training: Ints, start_s: Floats | None = None) -> Floats:
         return self.latencies(device, training, start_s)
 
-    def begin(self, device: Ints, training: Ints, now_s: float) -> Begun:
+    def begin(self, device: Ints, training: Ints, now_s: float | Floats) -> Begun:
         start_s = self.back_s(device, now_s)
         finish_s, heard_s = np.full(len(device), np.inf), start_s.copy()
         comes = np.flatnonzero(np.isfinite(start_s))
@@ -107,8 +123,8 @@ class Attended(Latencies):
             )
         return Begun(start_s, finish_s, heard_s)
 
-    def back_s(self, device: Ints, now_s: float) -> Floats:
-        return self.attendance.availability.back_s(self.attendance.follow(device), np.full(len(device), float(now_s)))
+    def back_s(self, device: Ints, now_s: float | Floats) -> Floats:
+        return self.attendance.availability.back_s(self.attendance.follow(device), np.full(len(device), now_s, float))
 
     def can_send(self, device: Ints, time_s: float) -> NDArray[np.bool_]:
         if not self.over_the_air:  # what was uploaded at the end of the training is with the server

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import UserError, unknown_name
 from ..runs.files import atomic
-from .fleet import RATES, Fleet, Floats, Ints
+from .fleet import RATES, Fleet, Floats, Ints, row_order
 
 COLUMNS = ("device", "time_s", "available", *RATES)
 ALSO = {
@@ -53,7 +53,7 @@ def read_fleet(path: str | Path) -> Fleet:
     key = (str(file.resolve()), stat.st_mtime_ns, stat.st_size)
     if key not in _CACHE:
         read = _read_parquet if _is_parquet(file) else _read_csv
-        made = _assembled(file, *read(file))
+        made = _assembled(file, read(file))
         while len(_CACHE) >= 8:
             del _CACHE[next(iter(_CACHE))]
         _CACHE[key] = made
@@ -71,7 +71,8 @@ def write_fleet(path: str | Path, fleet: Fleet) -> None:
         with atomic(file) as stream:
             parquet.write_table(arrow.table(table), stream)
         return
-    with atomic(file) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True) as text:
+    with atomic(file) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["device", "time_s", "available", *fleet.rates])
         numbers = [[f"{x:.10g}" for x in column.tolist()] for column in (fleet.time_s, *fleet.rates.values())]
@@ -79,8 +80,7 @@ def write_fleet(path: str | Path, fleet: Fleet) -> None:
         names_of = [fleet.names[k] for k in device.tolist()]
         writer.writerows(zip(names_of, numbers[0], present, *numbers[1:], strict=True))
         text.flush()
-        stream.flush()
-        text.detach()
+        text.detach()  # the stream is closed by whoever opened it
 
 
 def _is_parquet(file: Path) -> bool:
@@ -101,23 +101,33 @@ def _check_columns(file: Path, names: list[str]) -> None:
         raise UserError(f"'{file}' says who is available, but not when: it needs the column time_s")
 
 
-def _read_csv(file: Path) -> tuple[list[str], Ints, dict[str, _Column]]:
-    """(names of the devices, which of them each row is of, the other columns)."""
+class _Rows(NamedTuple):
+    """What a file holds, row by row as it stands there."""
+
+    names: list[str]  # of the devices
+    device: Ints  # which of them each row is of
+    columns: dict[str, _Column]
+    line: Ints  # where in the file
+
+
+def _read_csv(file: Path) -> _Rows:
     number: dict[str, int] = {}
-    parts: list[tuple[Ints, dict[str, _Column]]] = []
+    parts: list[tuple[Ints, dict[str, _Column], Ints]] = []
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream)
             header = [name.strip() for name in next(reader, [])]
             _check_columns(file, header)
-            for first, rows in _chunks(file, reader, len(header)):
+            for lines, rows in _chunks(file, reader, len(header)):
                 cells = dict(zip(header, zip(*rows, strict=True), strict=True))
                 names = cells.pop("device")
                 if "" in names:
-                    raise UserError(f"'{file}' line {first + names.index('')} names no device")
-                code = np.array([number.setdefault(name, len(number)) for name in names], np.int64)
-                columns = {name: _parsed(file, name, column, first) for name, column in cells.items()}
-                parts.append((code, columns))
+                    raise UserError(f"'{file}' line {lines[names.index('')]} names no device")
+                for name in dict.fromkeys(names):
+                    number.setdefault(name, len(number))
+                code = np.array(list(map(number.__getitem__, names)), np.int64)
+                columns = {name: _parsed(file, name, column, lines) for name, column in cells.items()}
+                parts.append((code, columns, lines))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"'{file}' is not a readable CSV file ({error})") from None
     if not parts:
@@ -126,41 +136,41 @@ def _read_csv(file: Path) -> tuple[list[str], Ints, dict[str, _Column]]:
         name: _Column(*(np.concatenate(pieces) for pieces in zip(*(part[1][name] for part in parts), strict=True)))
         for name in parts[0][1]
     }
-    return list(number), np.concatenate([part[0] for part in parts]), joined
+    device, line = (np.concatenate([part[i] for part in parts]) for i in (0, 2))  # type: ignore[misc]
+    return _Rows(list(number), device, joined, line)
 
 
-def _chunks(file: Path, reader: Any, width: int) -> Iterator[tuple[int, list[list[str]]]]:
-    """(number of the first line, rows that are not empty)."""
-    line = 2
+def _chunks(file: Path, reader: Any, width: int) -> Iterator[tuple[Ints, list[list[str]]]]:
+    """(numbers of the lines, their cells); empty lines count, and stand for nothing."""
+    first = 2
     while chunk := list(itertools.islice(reader, ROWS_AT_ONCE)):
-        lengths = set(map(len, chunk)) - {width}
-        if lengths:
-            if lengths != {0}:
-                wrong = next(i for i, row in enumerate(chunk) if len(row) not in (0, width))
-                raise UserError(
-                    f"'{file}' line {line + wrong} has {len(chunk[wrong])} cells, and the first line {width}"
-                )
-            # Empty lines stand for nothing, but count.
-            for i, row in enumerate(chunk):
-                if row:
-                    yield line + i, [row]
-        else:
-            yield line, chunk
-        line += len(chunk)
+        lengths = np.array(list(map(len, chunk)))
+        wrong = np.flatnonzero((lengths != width) & (lengths != 0))
+        if len(wrong):
+            where = f"'{file}' line {first + wrong[0]}"
+            raise UserError(f"{where} has {lengths[wrong[0]]} cells, and the first line {width}")
+        lines = first + np.flatnonzero(lengths)
+        first += len(chunk)
+        if len(lines):
+            yield lines, chunk if len(lines) == len(chunk) else [row for row in chunk if row]
 
 
-def _parsed(file: Path, name: str, cells: tuple[str, ...], first: int) -> _Column:
-    """The numbers in a column of texts, which begin in line `first`."""
+def _parsed(file: Path, name: str, cells: tuple[str, ...], lines: Ints) -> _Column:
+    """The numbers in a column of texts, which stand in these lines."""
     try:
         if name == "available":
-            value = [SWITCH[cell.strip().lower()] if cell else 0.0 for cell in cells]
-        else:
+            read = {cell: SWITCH[cell.strip().lower()] if cell else 0.0 for cell in set(cells)}
+            value = list(map(read.__getitem__, cells))
+        elif "" in cells:
             value = [float(cell) if cell else 0.0 for cell in cells]
+        else:
+            value = list(map(float, cells))
     except (ValueError, KeyError):
         wrong = next(i for i, cell in enumerate(cells) if cell and not _readable(name, cell))
         wanted = "0, 1, true or false" if name == "available" else "a number"
-        raise UserError(f"'{file}' line {first + wrong}: {name} must be {wanted}, not '{cells[wrong][:40]}'") from None
-    return _Column(np.array(value), np.array([not cell for cell in cells]))
+        raise UserError(f"'{file}' line {lines[wrong]}: {name} must be {wanted}, not '{cells[wrong][:40]}'") from None
+    missing = np.array([not cell for cell in cells]) if "" in cells else np.zeros(len(cells), bool)
+    return _Column(np.array(value), missing)
 
 
 def _readable(name: str, cell: str) -> bool:
@@ -173,7 +183,7 @@ def _readable(name: str, cell: str) -> bool:
     return True
 
 
-def _read_parquet(file: Path) -> tuple[list[str], Ints, dict[str, _Column]]:
+def _read_parquet(file: Path) -> _Rows:
     arrow, parquet = _pyarrow()
     try:
         with parquet.ParquetFile(file) as opened:
@@ -196,7 +206,8 @@ def _read_parquet(file: Path) -> tuple[list[str], Ints, dict[str, _Column]]:
                 column = column.cast(arrow.uint8())
             missing = column.is_null().to_numpy()
             columns[name] = _Column(column.cast(arrow.float64()).fill_null(0.0).to_numpy(), missing)
-        return coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64), columns
+        rows = np.arange(1, len(table) + 1)
+        return _Rows(coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64), columns, rows)
     except (arrow.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
         text = " ".join(str(error).split())[:200]
         raise UserError(f"'{file}' is not a readable Parquet file ({text})") from None
@@ -211,28 +222,23 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def _assembled(file: Path, names: list[str], code: Ints, columns: dict[str, _Column]) -> Fleet:
+def _assembled(file: Path, rows: _Rows) -> Fleet:
     """The fleet of these rows, in whatever order they stand."""
-    first = 2 if not _is_parquet(file) else 1
-    word = "line" if first == 2 else "row"
+    names, code, columns, line = rows
+    word = "row" if _is_parquet(file) else "line"
 
     def where(row: Any) -> str:
-        return f"'{file}' {word} {int(row) + first}"
+        return f"'{file}' {word} {line[int(row)]}"
 
     time_s = _moments(columns.pop("time_s", None), len(code), where)
-    # Shorter names first, so that 9 stands before 10.
-    by_name = sorted(range(len(names)), key=lambda k: (len(names[k]), names[k]))
-    rank = np.empty(len(names), np.int64)
-    rank[by_name] = np.arange(len(names))
-    order = np.lexsort((time_s, rank[code]))
-    device, time_s = rank[code][order], time_s[order]
+    by_name, order, offsets = row_order(names, code, time_s)
+    device, time_s = code[order], time_s[order]
     twice = np.flatnonzero((np.diff(device) == 0) & (np.diff(time_s) == 0))
     if len(twice):
         again = max(order[twice[0]], order[twice[0] + 1])
         raise UserError(
             f"{where(again)} says something of device '{names[code[again]]}' for a time that has a row already"
         )
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(device, minlength=len(names)))])
     filled = {}
     for name, (value, missing) in columns.items():
         _check_values(name, value, missing, where)

@@ -71,3 +71,31 @@ class Versions:
             return version
         newest = np.searchsorted(self._time_s[: self.count], heard_s, side="right")
         return np.where(late, newest, version)
+
+
+class Ahead:
+    """Devices that begin again as soon as they are done, whatever the others do: so their times can be made in advance.
+
+    They are made for all devices that need them at once, since asking for one costs almost as much.
+    """
+
+    def __init__(self, latencies: Latencies) -> None:
+        self.latencies = latencies
+        self.training = np.full(latencies.devices, -1)  # that each device is in
+        self._done_s = np.zeros(latencies.devices)
+        self._made: dict[int, tuple[float, float, float]] = {}
+        self._wanted = set(range(latencies.devices))
+
+    def next(self, device: int) -> tuple[float, float, float]:
+        """The next training of a device: (start_s, finish_s, heard_s)."""
+        if device in self._wanted:
+            who = np.array(sorted(self._wanted))
+            begun = self.latencies.begin(who, self.training[who] + 1, self._done_s[who])
+            self._made.update(zip(who.tolist(), zip(*(column.tolist() for column in begun), strict=True), strict=True))
+            self._wanted.clear()
+        made = self._made.pop(device)
+        self.training[device] += 1
+        self._done_s[device] = made[1]
+        if np.isfinite(made[1]):
+            self._wanted.add(device)
+        return made

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from ..rng import Purpose, host_rng
 from .latency import Latencies
-from .progress import UNKNOWN, Devices, Versions
+from .progress import UNKNOWN, Ahead, Devices, Versions
 from .timeline import Horizon, Participants, Timeline
 
 MAX_EVENTS = 10_000_000
@@ -255,12 +255,11 @@ def asynchronous(latencies: Latencies, *, updates: int | None, horizon: Horizon)
 def _buffered(
     latencies: Latencies, buffer_size: int, updates: int | None, horizon: Horizon
 ) -> Iterator[tuple[float, Participants]]:
-    everyone = np.arange(latencies.devices)
-    training = np.zeros(latencies.devices, np.int64)
-    first = latencies.begin(everyone, training, 0.0)
+    ahead = Ahead(latencies)
     running = [
         (finish_s, device, UNKNOWN if heard_s > 0 else 0, start_s, heard_s)
-        for device, (start_s, finish_s, heard_s) in enumerate(zip(*(column.tolist() for column in first), strict=True))
+        for device in range(latencies.devices)
+        for start_s, finish_s, heard_s in [ahead.next(device)]
         if math.isfinite(finish_s)
     ]
     heapq.heapify(running)
@@ -275,12 +274,10 @@ def _buffered(
             if horizon.duration_s is not None and now_s > horizon.duration_s:
                 return
             version = bisect.bisect_right(times, heard_s) if version == UNKNOWN else version
-            arrivals.append((device, version, int(training[device]), start_s, now_s))
-            training[device] += 1
+            arrivals.append((device, version, int(ahead.training[device]), start_s, now_s))
             # The arrival that fills the buffer already sees the new version; earlier ones the version before it.
             newest = len(times) + (len(arrivals) == buffer_size)
-            begun = latencies.begin(np.array([device]), training[[device]], now_s)
-            start_s, finish_s, heard_s = (float(column[0]) for column in begun)
+            start_s, finish_s, heard_s = ahead.next(device)
             if math.isfinite(finish_s):
                 version = UNKNOWN if heard_s > now_s else newest
                 heapq.heappush(running, (finish_s, device, version, start_s, heard_s))
