@@ -130,7 +130,7 @@ def two_events():
 def test_analog_cost_by_hand():
     """d = 7 at B = 1 MHz: 7 us on the air. |phi w|^2 = 6 W summed over the symbols: 6 uJ. Silent: not on the air."""
     power = np.array([6.0, 0.0, 3.0])
-    spent = device_spending(two_events(), power, num_parameters=7, air=air(), costs=Costs(compute_power_w=2.0))
+    spent = device_spending(two_events(), power, block_symbols=7, air=air(), costs=Costs(compute_power_w=2.0))
     np.testing.assert_allclose(spent["energy_j"], [6e-6, 0, 3e-6])
     np.testing.assert_allclose(spent["airtime_s"], [7e-6, 0, 7e-6])
     np.testing.assert_allclose(spent["compute_j"], [6, 8, 10])
@@ -149,7 +149,7 @@ def test_digital_cost_by_hand():
     spent = device_spending(
         two_events(),
         nan,
-        num_parameters=100,
+        block_symbols=100,
         air=air(digital="ofdma"),
         costs=Costs(compute_power_w=2.0, uploads=sending),
     )
@@ -165,7 +165,7 @@ def test_aborted_work_costs_what_it_had_used_up():
     cost = sending(np.array([0, 1, 1]), np.array([0, 0, 1]))
     middle_s = 4.0 - cost.wait_s[1] / 4
     spent = device_spending(
-        two_events(), np.full(3, np.nan), num_parameters=100, air=air(digital="ofdma"),
+        two_events(), np.full(3, np.nan), block_symbols=100, air=air(digital="ofdma"),
         costs=Costs(compute_power_w=2.0, uploads=sending), stopped_s=np.array([1.0, middle_s, 9.0]),
     )  # fmt: skip
     np.testing.assert_allclose(spent["compute_j"], 2 * np.array([1, 4 - cost.wait_s[1], 5 - cost.wait_s[2]]))
@@ -186,7 +186,7 @@ def test_a_run_counts_its_aborted_work():
 
 def test_ideal_uploads_are_not_accounted():
     nan = np.full(3, np.nan)
-    spent = device_spending(two_events(), nan, num_parameters=9, air=air(), costs=Costs(compute_power_w=1.0))
+    spent = device_spending(two_events(), nan, block_symbols=9, air=air(), costs=Costs(compute_power_w=1.0))
     total = event_spending(two_events(), spent, 3, shared=False)
     assert np.isnan(total["energy_j"]).all()
     assert np.isnan(total["airtime_s"]).all()

@@ -51,7 +51,7 @@ def test_the_interval_of_a_ratio_covers_and_agrees_with_the_test():
     values = 0.3 * scale + rng.normal(0, 0.2, (WORLDS, 5))
     covered = 0
     for row, yardstick in zip(values, scale, strict=True):
-        sample = Sample(values=known(row), yardstick=yardstick)
+        sample = Sample(values=known(row), yardstick=known(yardstick))
         estimate = sample.estimate()
         inside = estimate.low <= 0.3 <= estimate.high
         covered += inside
@@ -60,7 +60,8 @@ def test_the_interval_of_a_ratio_covers_and_agrees_with_the_test():
 
 
 def test_a_yardstick_that_may_be_zero_bounds_nothing():
-    made = Sample(values=known([1.0, 2.0, 1.0, 2.0, 1.0]), yardstick=np.array([-1.0, 1.0, -1.0, 1.0, 0.1])).estimate()
+    yardstick = known([-1.0, 1.0, -1.0, 1.0, 0.1])
+    made = Sample(values=known([1.0, 2.0, 1.0, 2.0, 1.0]), yardstick=yardstick).estimate()
     assert (made.low, made.high) == (-math.inf, math.inf)
 
 
@@ -88,8 +89,26 @@ def test_what_is_only_bounded_counts_with_the_end_that_speaks_against():
 
 def test_few_seeds_decide_nothing():
     assert Sample(values=known([1.0, 1.0, 1.0, 1.0])).p_above(0.0) == 1.0
-    assert Sample(values=known([1.0, 1.0, 1.0, 1.0, 1.0])).p_above(0.0) == 0.0
     assert Sample(values=known([0.0, 0.0, 0.0, 0.0, 0.0])).p_above(0.0) == 1.0
+
+
+def test_seeds_that_agree_by_chance_prove_no_more_than_as_many_heads_in_a_row():
+    """Seconds come in whole rounds. Before, equal values had p = 0, whatever the level."""
+    assert Sample(values=known(np.ones(5))).p_above(0.0) == 1 / 32
+    rng = np.random.default_rng(4)
+    whole = rng.choice([-1.0, 1.0], (WORLDS, 5))  # the mean is 0: nothing is above it
+    wrong = np.mean([Sample(values=known(row)).p_above(0.0) <= 0.01 for row in whole])
+    assert wrong <= 0.01
+
+
+def test_a_yardstick_that_is_only_bounded_counts_with_the_end_that_speaks_against():
+    """0.3 relative to something between 1 and 2: at least 0.15, at most 0.3."""
+    values = known(0.3 + 0.01 * np.array([-1.0, 1.0, 0.0, 0.5, -0.5]))
+    made = Sample(values=values, yardstick=Bounds(np.ones(5), 2 * np.ones(5)))
+    assert made.p_above(0.2) > 0.99 < made.p_below(0.2)
+    assert made.p_above(0.1) < 1e-4 > made.p_below(0.4)
+    assert made.estimate().value == pytest.approx(0.3)
+    assert made.estimate().low < 0.15 < 0.3 < made.estimate().high
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10, 20])

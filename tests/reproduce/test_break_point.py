@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from paota.reproduce.evidence import break_point
+from paota.reproduce.evidence import Evidence, NoiseCurve, break_point
+from paota.reproduce.tables import break_rows
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,13 @@ from paota.reproduce.evidence import break_point
 def test_break_point(accuracy, where):
     levels = (-300.0, -60.0, -40.0, 0.0)
     assert break_point(levels, np.array(accuracy), 0.05) == pytest.approx(where)
+
+
+def test_where_a_method_breaks_is_the_median_of_its_seeds():
+    """Before, it was where the median curve breaks, -45.7 here: below the lower quartile that stood beside it."""
+    seeds = [[0.88, 0.88, 0.81, 0.78], [0.80, 0.80, 0.75, 0.71], [0.89, 0.89, 0.84, 0.76]]
+    curve = NoiseCurve(title="made up", levels_dbm=(-300.0, -60.0, -40.0, -20.0), accuracy=np.array(seeds).T)
+    made = Evidence(quiet={}, loud={}, six={}, optimum=np.zeros(3), noise={"x": curve})
+    (row,) = break_rows(made)
+    assert row["breaks_at_dbm_per_hz"] == pytest.approx(-40)
+    assert row["q25"] <= row["breaks_at_dbm_per_hz"] <= row["q75"]

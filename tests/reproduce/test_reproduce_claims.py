@@ -8,7 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from paota.errors import UserError
+from paota.reproduce import archive
 from paota.reproduce.claims import claims
+from paota.reproduce.comparisons import time_saved
 from paota.reproduce.evidence import Curves, Evidence, NoiseCurve, Radiated
 from paota.reproduce.judge import CHANGED, FAILED, FAILS, HOLDS, REPRODUCED, UNDECIDED, judge_all
 
@@ -149,6 +152,31 @@ def test_a_target_that_is_never_reached_is_not_a_saving():
     assert verdict_of("time-saved", nobody).status == UNDECIDED  # before: NaN, and so surely positive
 
 
+def test_a_seed_that_never_arrives_needs_at_least_until_its_own_end():
+    """Before, until the end of the longest run: a rival's short run made a saving out of nothing."""
+    mine, rival = reaching(30, 9), reaching(20, 15)
+    time_s = rival.time_s.copy()
+    time_s[0] /= 3
+    rival = replace(rival, accuracy=np.where(np.arange(SEEDS)[:, None] == 0, 0.5, rival.accuracy), time_s=time_s)
+    low, high = time_saved({"paota": mine, "local-sgd": rival}, "paota").values
+    assert (np.exp(low[0]), high[0]) == (pytest.approx(ROUNDS * 5.0 / (29 * 9.0)), math.inf)
+    gone = replace(rival, diverged=np.arange(SEEDS) == 0)  # it does not arrive after its end either
+    assert gone.seen_until_s()[0] == ROUNDS * 15.0
+    assert (gone.seen_until_round() == ROUNDS).all()
+
+
+def test_what_no_search_has_proven_refutes_nothing():
+    """F(w*) is the best that was found. PAOTA is 0.13 above COTAF, whose mean gap is 0.9 with it and 1.6 with F(w*) = 0."""
+    cotaf = curves(objective_end=0.9, falls=20, round_s=15)
+    above = replace(cotaf, objective=cotaf.objective + 0.13)
+    made = replace(evidence(paota=above, update=above, cotaf=cotaf), optimum=np.full(SEEDS, 0.7))
+    verdict = verdict_of("similar", made)
+    assert verdict.estimate.value > 0.11
+    assert verdict.estimate.low < 0.1
+    assert verdict.status == UNDECIDED
+    assert verdict_of("similar", replace(made, optimum=np.full(SEEDS, 1e-3))).status == REPRODUCED
+
+
 def test_a_rival_of_nan_decides_nothing():
     lost = replace(curves(), objective=np.full((SEEDS, ROUNDS + 1), np.nan))
     made = evidence(local=lost)
@@ -269,3 +297,19 @@ def test_more_seeds_never_turn_reproduced_into_not(saved, holds):
         right = (reproduced if holds else refuted).mean(axis=0)
         assert (np.diff(right) > -0.03).all()  # more seeds, more decisions
         assert right[-1] > (0.4 if saved == 0.25 else 0.9)
+
+
+def test_evidence_that_was_kept_gives_the_same_verdicts(tmp_path):
+    """One file judges again: nothing need be run for a rule to be questioned."""
+    noise = {"paota-physical": noise_curve(-70), "cotaf-fading": noise_curve(-50, None)}
+    made = evidence(loud=evidence().quiet, noise=noise)
+    archive.write(tmp_path / archive.FILE, made)
+    kept = archive.read(tmp_path / archive.FILE)
+    assert kept.noise["paota-physical"].levels_dbm == noise["paota-physical"].levels_dbm
+    assert [(v.status, v.tried, v.reason) for v in judge_all(kept, claims())][:6] == [
+        (v.status, v.tried, v.reason) for v in judge_all(made, claims())
+    ][:6]
+    assert {v.status for v in judge_all(kept, claims())} >= {REPRODUCED, FAILED}
+    np.savez(tmp_path / "other.npz", optimum=np.zeros(2))
+    with pytest.raises(UserError, match="not the evidence of a reproduction"):
+        archive.read(tmp_path / "other.npz")

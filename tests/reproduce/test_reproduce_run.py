@@ -126,7 +126,7 @@ def test_parts_can_be_chosen_and_the_papers_figures_are_always_there():
     scale = catalogue.full()
     everything = {cell.name for cell in catalogue.catalogue(scale)}
     noise = {cell.name for cell in catalogue.catalogue(scale, ["noise"])}
-    assert {"quiet", "loud", "six", "optimum-0", "noise-cotaf"} <= noise < everything
+    assert {"quiet", "loud", "six", "optimum-2000", "noise-cotaf"} <= noise < everything
     assert "omega" not in noise
     with pytest.raises(UserError, match="did you mean 'noise'"):
         catalogue.catalogue(scale, ["nois"])

@@ -19,6 +19,8 @@ def trajectory(accuracy, *, label="paota", seed=0, period_s=8.0, diverged=None):
         "test_loss": 1 - np.array(accuracy, float),
         "energy_j": 2 * cost,
         "compute_j": cost,
+        "airtime_s": 0.5 * cost,
+        "ready": 10 * cost,
     }
     return Trajectory(
         label=label,
@@ -31,7 +33,7 @@ def trajectory(accuracy, *, label="paota", seed=0, period_s=8.0, diverged=None):
     )
 
 
-def sweep_of(base, axes, runs, best, *, failed=None):
+def sweep_of(base, axes, runs, best, *, failed=None, **more):
     """`runs[i]`: the trajectories of point i."""
     axes = tuple(Axis(key, tuple(values)) for key, values in axes.items())
     points = make_points(base, axes)
@@ -43,6 +45,6 @@ def sweep_of(base, axes, runs, best, *, failed=None):
             rows += rows_of(point, Result(experiment=point.experiment, trajectories=trajectories), metrics)
     made = Sweep(
         name=base.name, axes=axes, best_by=metric, metrics=metrics, seeds=len(runs[0]), rows=tuple(rows),
-        failed=failed or {}, points=len(points),
+        failed=failed or {}, points=len(points), **more,
     )  # fmt: skip
     return made, points

@@ -22,6 +22,10 @@ SMALL = ["--preset", "quick", "--set", "rounds=3"]
         ('power.method="exact","uniform"', ("exact", "uniform")),
         ("model.hidden=[10, 10],[20]", ([10, 10], [20])),
         ("training.learning_rate=1e-2", (0.01,)),
+        ("timing.period_s=4:12:2", (4, 6, 8, 10, 12)),
+        ("timing.period_s=2,4:9:2.5,20", (2, 4.0, 6.5, 9.0, 20)),
+        ("training.learning_rate=0.1:0.3:0.1", (0.1, 0.2, 0.3)),
+        ("model.name=mine:build,mlp", ("mine:build", "mlp")),
     ],
 )
 def test_values_are_toml_or_bare_words(text, values):
@@ -56,6 +60,10 @@ def test_over_wants_lists(values):
         (["--over", "timin.period_s=4"], "did you mean 'timing'"),
         (["--over", "timing.period_s"], "needs section.key=value,value"),
         (["--over", "=4"], "needs section.key=value,value"),
+        (["--over", "timing.period_s=4:2:1"], "low at most high"),
+        (["--over", "timing.period_s=4:8:0"], "a step above 0"),
+        (["--over", "timing.period_s=0:1:1e-9"], "more than 100,000"),
+        (["--over", "timing.period_s=4,8", "--equal", "tyme"], "did you mean 'time'"),
         (["--over", "timing.period_s="], "names no value"),
         (["--over", "power.method=exact,,uniform"], "an empty value between commas"),
         (["--over", "timing.period_s=4,fast"], "timing.period_s must be a number"),

@@ -45,8 +45,9 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_point_is_the_experiment_it_names(whole, base):
-    """Point 3 is learning rate 0.1 and dT = 8 s, with the bits that `paota.run` gives."""
-    alone = paota.run(base.override({"training.learning_rate": 0.1, "timing.period_s": 8.0}), seeds=2)
+    """Point 3 is learning rate 0.1 and dT = 8 s, with the bits that `paota.run` gives for the time that all points get."""
+    changes = {"training.learning_rate": 0.1, "timing.period_s": 8.0, "duration_s": whole.equal.duration_s}
+    alone = paota.run(base.override(changes), seeds=2)
     stored = paota.load(whole.folder / "points" / "003")
     np.testing.assert_array_equal(alone.array("local-sgd", "test_accuracy"), stored.array("local-sgd", "test_accuracy"))
     row = whole.rows[3]
@@ -178,13 +179,14 @@ def test_a_finished_sweep_is_shown_again_and_may_be_judged_by_another_metric(who
     assert (whole.folder / "points" / "000" / "run.json").stat().st_mtime_ns == stamp
 
 
-def start(tmp_path: Path, table, out: Path, *more: str) -> subprocess.Popen:
+def start(tmp_path: Path, table, out: Path, *more: str, script=(sys.executable, "-m", "paota")) -> subprocess.Popen:
     experiment = tmp_path / "e.toml"
     experiment.write_text(files.to_toml(Experiment.from_dict(table).to_dict()))
     over = [word for key, values in OVER.items() for word in ("--over", f"{key}={','.join(map(str, values))}")]
-    command = [sys.executable, "-m", "paota", "sweep", str(experiment), *over, "--seeds", "2"]
+    command = [*script, "sweep", str(experiment), *over, "--seeds", "2"]
     return subprocess.Popen(
         [*command, "--best", "final_accuracy", "--out", str(out), "--quiet", *more],
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -228,12 +230,17 @@ def test_killed_or_interrupted_and_resumed(table, whole, tmp_path, how, code, ca
     assert content(out) == content(whole.folder)
 
 
-def test_on_ray(table, whole, tmp_path):
-    """In a process of its own: Ray leaves files open."""
+def test_on_a_ray_cluster_that_loses_a_node(table, whole, tmp_path):
+    """Two nodes, the second killed while it computes: its point is computed elsewhere, and nothing is lost.
+
+    In a process of its own: Ray leaves files open.
+    """
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed")
     out = tmp_path / "out"
-    process = start(tmp_path, table, out, "--ray")
-    errors = process.communicate(timeout=300)[1]
+    script = [sys.executable, str(Path(__file__).with_name("two_nodes.py"))]
+    process = start(tmp_path, table, out, script=script)
+    said, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
+    assert "nodes killed: 1" in said
     assert content(out) == content(whole.folder)

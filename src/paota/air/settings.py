@@ -35,6 +35,11 @@ class Air:
     timing_error_symbols: float | None = setting(
         None, low=0, high=1, doc="Offsets between devices are uniform in +- this."
     )
+    # What the paper takes as free: the scalars of the control channel.
+    scalar_bits: int = setting(32, low=1, high=64, doc="Of a number on the control channel.")
+    control_bps: float | None = setting(
+        None, above=0, doc="Rate of the control channel; absent: it is free and not counted, as in the paper."
+    )
     digital: Any = choice(
         DIGITAL_UPLINKS,
         "ideal",

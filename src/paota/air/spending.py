@@ -55,14 +55,14 @@ def symbols(num_parameters: int, air: Air) -> int:
 
 
 def device_spending(
-    timeline: Timeline, transmit_power_w: Floats, *, num_parameters: int, air: Air, costs: Costs,
+    timeline: Timeline, transmit_power_w: Floats, *, block_symbols: int, air: Air, costs: Costs,
     stopped_s: Floats | None = None,
 ) -> Columns:  # fmt: skip
     """One entry for each of the first n participations of a timeline; `transmit_power_w` [n] is |phi_k payload_k|^2.
 
     It is NaN for algorithms that do not use the analog uplink: their cost is that of their uploads, and NaN ("not
     accounted") where these are ideal. `stopped_s` [n]: when trainings were aborted, which cost what they had used up
-    until then; None: all came to their end.
+    until then; None: all came to their end. `block_symbols`: that an analog signal takes.
     """
     n = len(transmit_power_w)
     device, training = timeline.device[:n], timeline.training[:n]
@@ -85,7 +85,7 @@ def device_spending(
         }
     computing_s = needed_s - before_s - costs.block_s
     power = np.asarray(transmit_power_w, dtype=float)
-    block_s = symbols(num_parameters, air) / air.bandwidth_hz
+    block_s = block_symbols / air.bandwidth_hz
     on_air_s = np.where(np.isnan(power), np.nan, np.where(power > 0, block_s, 0.0))  # no power: silent
     return {
         "energy_j": power / air.bandwidth_hz,

@@ -8,11 +8,13 @@ import math
 import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..experiment import parse_assignment
+from ..interrupts import EXIT_CODE, raise_on_ctrl_c
 from ..runs.files import jsonable
 from ..runs.folder import refuse_used_folder
 from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, read_callbacks, read_experiment
@@ -32,19 +34,24 @@ def add_parser(commands: Any) -> None:
         "sweep",
         help="run a grid of experiments in parallel and name its best point",
         description="Run an experiment at every combination of the --over values, several at a time. "
-        "Metrics of --best: seconds_to:A, rounds_to:A, joules_to:A (to test accuracy A), final_accuracy, "
-        "accuracy_at:SECONDS, accuracy_after:ROUNDS, final_loss.",
+        "Metrics of --best: seconds_to:A, rounds_to:A, joules_to:A, airtime_to:A, updates_to:A (to test accuracy A), "
+        "final_accuracy, accuracy_at:SECONDS, accuracy_after:ROUNDS, final_loss.",
     )
     add_experiment(parser)
     add_callbacks(parser)
     parser.add_argument(
         "--over", action="append", default=[], metavar="KEY=V1,V2,...",
-        help="sweep one setting, e.g. --over timing.period_s=4,6,8; several make a grid",
+        help="sweep one setting, e.g. --over timing.period_s=4,6,8 or 4:12:2 (a range); several make a grid",
     )  # fmt: skip
     parser.add_argument("--seeds", type=parse_seeds, metavar="N|A,B,...", help=f"every point: {SEEDS_HELP}")
     parser.add_argument(
         "--best", metavar="METRIC", help="what decides, e.g. seconds_to:0.8 (default: the highest target)"
     )
+    parser.add_argument(
+        "--equal", metavar="WHAT",
+        help="what all points have equal where equal rounds would take unequal time: time (default; of the longest), "
+        "joules, airtime, updates, or rounds",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, metavar="N", help="points computed at a time (default: one a core)")
     parser.add_argument(
         "--ray",
@@ -80,12 +87,12 @@ def run(args: argparse.Namespace) -> int:
         else sweeps.folders.begin(args.out or default_folder(f"{spec.experiment.name}-sweep"), spec)
     )
     try:
-        with _display(spec, quiet=args.json or args.quiet) as watch:
+        with raise_on_ctrl_c(), _display(spec, quiet=args.json or args.quiet) as watch:
             failed = sweeps.compute(folder, spec, jobs=args.jobs, ray=args.ray, callbacks=callbacks, watch=watch)
     except KeyboardInterrupt:
         again = f"paota sweep --resume {shlex.quote(str(folder))}"
         print(f"\npaota: interrupted; what is finished is saved; go on with: {again}", file=sys.stderr)
-        return 130
+        return EXIT_CODE
     _show(sweeps.gather(folder, spec, failed), spec.points, args)
     return 1 if failed else 0
 
@@ -93,18 +100,21 @@ def run(args: argparse.Namespace) -> int:
 def _spec(args: argparse.Namespace) -> SweepSpec:
     """What to sweep: from the arguments, or from the folder to go on with (then both must agree, if both are given)."""
     from .. import sweeps
+    from ..sweeps.metrics import parse_metric
 
     given = (args.experiment, args.preset, args.changes, args.over, args.stop_at, args.patience)
     if args.resume and not any(given):
         begun = sweeps.folders.read(args.resume)
         if args.seeds not in (None, begun.seeds):
             raise UserError(f"'{args.resume}' holds a sweep with --seeds {begun.seeds}, not {args.seeds}")
-        return sweeps.prepare(begun.experiment, begun.axes, seeds=begun.seeds, best=args.best or begun.best)
+        if args.equal not in (None, begun.equal):
+            raise UserError(f"'{args.resume}' holds a sweep with --equal {begun.equal}, not {args.equal}")
+        return replace(begun, best=parse_metric(args.best).text) if args.best else begun
     base = read_experiment(args)
     fixed = [parse_assignment(text)[0] for text in args.changes]
     axes = [sweeps.parse_axis(text) for text in args.over]
     seeds = 1 if args.seeds is None else args.seeds
-    spec = sweeps.prepare(base, axes, seeds=seeds, best=args.best, fixed=fixed)
+    spec = sweeps.prepare(base, axes, seeds=seeds, best=args.best, equal=args.equal or "time", fixed=fixed)
     if args.resume:
         sweeps.folders.refuse_other(args.resume, spec)
     return spec
@@ -117,7 +127,7 @@ def _display(spec: SweepSpec, *, quiet: bool) -> AbstractContextManager[Watch]:
     from .display import TasksDisplay
 
     names = {str(point.index): place(spec.axes, point.values) for point in spec.points}
-    return TasksDisplay("sweeping", "points", names, sys.stderr)
+    return TasksDisplay("sweeping", "points", names, sys.stderr, output=sys.stdout)
 
 
 def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> None:
@@ -127,11 +137,11 @@ def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> N
     from rich.console import Console
 
     from ..sweeps.grid import place, show
-    from ..sweeps.outcome import best_row, question
+    from ..sweeps.outcome import question
     from .tables import print_table
 
     console = Console(highlight=False, markup=False)
-    best = {label: best_row(made.of(label), made.best_by) for label in made.labels}
+    best = {label: made.best_row(label) for label in made.labels}
     shown = points[:MOST_LINES]
     columns = []
     for label in made.labels:
@@ -143,6 +153,8 @@ def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> N
         print_table(console, made.best_by.title, (", ".join(axis.key for axis in made.axes), places), columns)
     if len(points) > len(shown):
         console.print(f"... and {len(points) - len(shown)} more points in sweep.csv")
+    if made.equal.sentence:
+        console.print(made.equal.sentence, soft_wrap=True)
     console.print(f"\n{question(made.axes)}")
     for sentence in made.sentences or ["No point has been computed."]:
         console.print(f"  {sentence}", soft_wrap=True)
@@ -170,6 +182,7 @@ def _plain(made: Sweep, points: tuple[Point, ...]) -> dict[str, Any]:
     return {
         "folder": str(made.folder),
         "metric": made.best_by.text,
+        "equal": {**asdict(made.equal), "sentence": made.equal.sentence},
         "best": {label: made.best(label) or None for label in made.labels},
         "sentences": made.sentences,
         "rows": rows,

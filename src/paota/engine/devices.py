@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ..air.downlink import AnalogDownlink, as_heard
 from ..air.settings import Air
 from ..algorithms.base import Algorithm, Report, Work
 from ..faults.signals import Checked, corrupt_and_guard
+from ..rng import Purpose, draw_key
 from ..training.augmentation import draw_augmentation
 from ..training.batches import draw_batches
 from ..training.learner import Orders, Trained
@@ -63,14 +64,17 @@ def train(
 def prepare(
     rule: Rule, seed: jax.Array, row: Row, trained: Trained, model: Float[Array, " d"],
     previous_model: Float[Array, " d"], num_samples: Float[Array, " n"],
-    memory: Any = (), state: Any = (),
+    memory: Any = (), state: Any = (), start: Float[Array, "n d"] | None = None,
 ) -> Prepared:  # fmt: skip
     """Faults and guards, then step one of the algorithm on every device: its report, and what it will send.
 
-    `memory`: what the devices kept, [n, ...] each; `state`: what the server keeps.
+    `memory`: what the devices kept, [n, ...] each; `state`: what the server keeps; `start`: the models that the devices
+    began with, which `guards.max_update_norm` needs.
     """
-    checked = Checked(trained.local_model, trained.update, row.ready)
+    checked = Checked(trained.local_model, trained.update, row.ready, start)
     checked = corrupt_and_guard(rule.faults, rule.guards, seed, row.device, checked)
+    if rule.guards.noise_multiplier is not None:
+        checked = _with_noise(rule, seed, row, checked)
     work = Work(
         local_model=checked.local_model,
         update=checked.update,
@@ -81,8 +85,25 @@ def prepare(
         previous_model=previous_model,
         memory=memory,
         state=state,
+        key=device_keys(seed, row.round, row.device) if rule.algorithm.draws else None,
     )
     return encode(rule.algorithm, work, checked.ready)
+
+
+def _with_noise(rule: Rule, seed: jax.Array, row: Row, checked: Checked) -> Checked:
+    """Every device adds noise of `noise_multiplier` times `max_update_norm` to each weight, after clipping."""
+    keys = device_keys(seed, row.round, row.device, Purpose.PRIVACY_NOISE)
+    drawn = jax.vmap(lambda key: jax.random.normal(key, checked.update.shape[1:]))(keys)
+    noise = rule.guards.noise_multiplier * rule.guards.max_update_norm * drawn
+    return checked._replace(update=checked.update + noise, local_model=checked.local_model + noise)
+
+
+def device_keys(
+    seed: jax.Array, round: jax.Array, device: Int[Array, " n"], purpose: Purpose = Purpose.SIGNAL
+) -> jax.Array:
+    """Of each device in this round, for what it draws when it sends."""
+    key = draw_key(seed, purpose, round)
+    return jax.vmap(lambda k: jax.random.fold_in(key, k))(device)
 
 
 def encode(algorithm: Algorithm, work: Work, ready: Bool[Array, " n"]) -> Prepared:
@@ -92,6 +113,7 @@ def encode(algorithm: Algorithm, work: Work, ready: Bool[Array, " n"]) -> Prepar
         return algorithm.signal(one), algorithm.report(one), algorithm.remember(one)
 
     broadcast: Any = None
-    axes = Work(0, 0, 0, 0, 0, broadcast, broadcast, 0, broadcast)  # type: ignore[arg-type]
+    key: Any = None if work.key is None else 0
+    axes = Work(0, 0, 0, 0, 0, broadcast, broadcast, 0, broadcast, key)  # type: ignore[arg-type]
     payload, report, memory = jax.vmap(on_device, in_axes=(axes,))(work)
     return Prepared(payload, jnp.sum(payload**2, axis=1), report, ready, work.loss, memory)

@@ -81,6 +81,8 @@ def event_of(
         report=prepared.report,
         num_devices=num_devices,
         state=state,
+        aborted=row.aborted,
+        group=row.group,
     )
 
 
@@ -125,12 +127,13 @@ def conclude(
         shown, transmit_power_w = amplitude, uplink.transmit_power_w(precoder, event.energy)
         noise_std = jnp.sqrt(uplink.noise_power_w / 2) / divisor
         gain = jnp.abs(uplink.channel if uplink.actual_channel is None else uplink.actual_channel) ** 2
-    step = algorithm.next_model(event, Heard(heard / divisor, amplitude, payloads))  # Eq. Normalization
+    arrived = Heard(heard / divisor, amplitude, payloads, transmit_power_w, uplink.max_power_w)  # Eq. Normalization
+    step = algorithm.next_model(event, arrived)
     anyone = (amplitude != 0).any()  # nobody: w^(r+1) = w^r exactly, with no noise
     return Served(
         model=jnp.where(anyone, step.model, event.model),
         state=jax.tree.map(lambda new, old: jnp.where(anyone, new, old), step.state, event.state),
-        weight=step.share * (amplitude / divisor),
+        weight=jnp.where(amplitude != 0, step.share * (amplitude / divisor), 0.0),  # 0, too, where the divisor is
         amplitude=shown,
         similarity=event.report.get("similarity", nothing),
         transmit_power_w=transmit_power_w,

@@ -123,6 +123,7 @@ class Checkpoint:
     compute_s: float = 0.0
     finished: bool = False
     lengths: dict[int, float] = field(default_factory=dict)  # of each device's last update
+    places: dict[int, int] = field(default_factory=dict)  # tier or group of each device
 
 
 class CheckpointFolder:
@@ -151,6 +152,7 @@ class CheckpointFolder:
             "lost": c.lost, "restarts": c.restarts, "compute_s": c.compute_s, "finished": c.finished,
             "incidents": [dataclasses.asdict(incident) for incident in c.incidents],
             "lengths": {str(device): length for device, length in c.lengths.items()},
+            "places": {str(device): place for device, place in c.places.items()},
         }  # fmt: skip
         arrays = {
             "initial": np.array(h.initial), "model": c.model, "previous_model": c.previous_model,
@@ -172,6 +174,7 @@ class CheckpointFolder:
                 history=history, model=arrays["model"], previous_model=arrays["previous_model"], state=state,
                 trainings=arrays["trainings"].tolist(),
                 lengths={int(device): float(length) for device, length in facts.pop("lengths").items()},
+                places={int(device): int(place) for device, place in facts.pop("places").items()},
                 incidents=[Incident(**i) for i in facts.pop("incidents")],
                 **facts,
             )  # fmt: skip

@@ -45,9 +45,9 @@ def result_html(result: ResultLike) -> str:
 def sweep_html(sweep: Sweep) -> str:
     """The answer for each algorithm, and the metric that decides at every point."""
     from ..sweeps.grid import show
-    from ..sweeps.outcome import answer, best_row
+    from ..sweeps.outcome import answer
 
-    best = {label: best_row(sweep.of(label), sweep.best_by) for label in sweep.labels}
+    best = {label: sweep.best_row(label) for label in sweep.labels}
     points = list(dict.fromkeys(row.point for row in sweep.rows))
     by_place = {(row.point, row.label): row for row in sweep.rows}
     rows = []
@@ -63,9 +63,10 @@ def sweep_html(sweep: Sweep) -> str:
         head = ", ".join(show(value) for value in values)
         rows.append(TableRow(head=TableCell(text=head), cells=cells))
     left = len(points) - len(rows)
+    more = f"{left} more points are in the table." if left > 0 else ""
     return _html(
         title=f"{sweep.name}: sweep",
-        sentences=[answer(sweep), *sweep.sentences, *([f"{left} more points are in the table."] if left > 0 else [])],
+        sentences=[answer(sweep), *sweep.sentences, *(text for text in (sweep.equal.sentence, more) if text)],
         table=Table(
             label=sweep.best_by.title,
             heads=[", ".join(axis.key for axis in sweep.axes), *sweep.labels],
@@ -104,6 +105,11 @@ def _bar(value: float, largest: float) -> Markup:
     return Markup('<svg width="120" height="10"><rect width="{}" height="10" fill="{}"/></svg>').format(
         f"{120 * share:.0f}", ink
     )
+
+
+def page_html(title: str, sentences: Sequence[str], table: Table) -> str:
+    """Sentences and a table, as a notebook shows them."""
+    return _html(title=title, sentences=sentences, table=table)
 
 
 def _html(*, title: str, sentences: Sequence[str], table: Table, figure: str = "") -> str:

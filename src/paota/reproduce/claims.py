@@ -1,6 +1,6 @@
 """The paper's claims, each with the rule that decides it. A verdict follows from the data; nothing is typed in.
 
-The margins stand here, and stood here before the fifteen seeds of the published verdicts were looked at.
+The margins stand here, and stood here before the seeds of the published verdicts (from `catalogue.FIRST_SEED` on) were run.
 """
 
 from __future__ import annotations
@@ -217,9 +217,9 @@ def _robust() -> Claim:
             f"{lost['cotaf'] * 100:.2f}"
         )
         breaks = ", ".join(
-            f"{curve.title} at {curve.break_of_median_dbm():.0f}"
+            f"{curve.title} at {where:.0f}"
             for curve in e.noise.values()
-            if not curve.path_loss and np.isfinite(curve.break_of_median_dbm())
+            if not curve.path_loss and np.isfinite(where := median(curve.breaks_dbm()))
         )
         return words + (f"; without path loss they break only at (dBm/Hz): {breaks}." if breaks else ".")
 

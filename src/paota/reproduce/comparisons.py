@@ -32,9 +32,10 @@ def relative_gap(evidence: Evidence, method: str, rival: str) -> Sample:
     return Sample(values=last, yardstick=_mean_gap(evidence, rival), unit="%")
 
 
-def _mean_gap(evidence: Evidence, method: str) -> Floats:
-    gap: Floats = np.mean(evidence.gap(evidence.quiet, method), axis=1)
-    return gap
+def _mean_gap(evidence: Evidence, method: str) -> Bounds:
+    """F(w*) lies between 0, below which no cross-entropy falls, and the best that any search found."""
+    mean: Floats = np.mean(evidence.quiet[method].objective, axis=1)
+    return Bounds(mean - evidence.optimum, mean)
 
 
 def gap_won(evidence: Evidence, method: str) -> Sample:
@@ -56,15 +57,14 @@ def time_saved(setting: Setting, method: str, target: float = TOP_TARGET, rival:
 
     Who has not arrived by the end needs at least until then.
     """
-    mine, other = (_arrival(setting[name].seconds_to(target), setting[name].ends_s()) for name in (method, rival))
+    mine, other = (_arrival(setting[name].seconds_to(target), setting[name].seen_until_s()) for name in (method, rival))
     return Sample(values=other.minus(mine), unit="%", shown=saving)
 
 
 def more_rounds(setting: Setting, method: str, target: float) -> Sample:
     """The logarithm of (rounds of a method / rounds of Local SGD) to the target, shown as the excess."""
     mine, local = (
-        _arrival(setting[name].rounds_to(target), setting[name].accuracy.shape[1] - 1.0)
-        for name in (method, "local-sgd")
+        _arrival(setting[name].rounds_to(target), setting[name].seen_until_round()) for name in (method, "local-sgd")
     )
     return Sample(values=mine.minus(local), unit="%", shown=lambda figure: float(np.exp(figure)) - 1)
 
@@ -74,8 +74,8 @@ def saving(log_ratio: float) -> float:
     return 1 - float(np.exp(-log_ratio))
 
 
-def _arrival(spent: Floats, end: float) -> Bounds:
-    """Logarithms of what was spent to arrive, [seeds]; infinity means after `end`."""
+def _arrival(spent: Floats, end: Floats) -> Bounds:
+    """Logarithms of what was spent to arrive, [seeds]; infinity means after `end` [seeds]."""
     with np.errstate(divide="ignore"):
         return Bounds(np.log(np.where(np.isposinf(spent), end, spent)), np.log(spent))
 

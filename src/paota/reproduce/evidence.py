@@ -59,9 +59,17 @@ class Curves:
             np.where(self.diverged, self.objective[:, 0], last), np.where(self.diverged, math.inf, last)
         )  # fmt: skip
 
-    def ends_s(self) -> float:
-        """The last simulated second of all seeds."""
-        return float(np.nanmax(self.time_s))
+    def seen_until_s(self) -> Floats:
+        """The last simulated second of each seed, [seeds]: who has not arrived needs at least so long."""
+        return self._seen_until(self.time_s)
+
+    def seen_until_round(self) -> Floats:
+        """The last round of each seed, [seeds]."""
+        return self._seen_until(np.where(np.isnan(self.time_s), np.nan, self.rounds))
+
+    def _seen_until(self, along: Floats) -> Floats:
+        last = np.nanmax(along, axis=1)
+        return np.where(self.diverged, last.max(), last)  # a run that diverged does not arrive later either
 
     def rounds_to(self, target: float) -> Floats:
         """[seeds]; infinite for never, as `seconds_to`."""
@@ -99,10 +107,6 @@ class NoiseCurve:
     def breaks_dbm(self) -> Floats:
         """Where each seed breaks, [seeds]."""
         return np.array([break_point(self.levels_dbm, column, BREAKS_AT) for column in self.accuracy.T])
-
-    def break_of_median_dbm(self) -> float:
-        """Where the median over the seeds breaks."""
-        return break_point(self.levels_dbm, np.median(self.accuracy, axis=1), BREAKS_AT)
 
 
 @dataclass(frozen=True, kw_only=True)

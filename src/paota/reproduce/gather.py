@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..runs.measures import Floats
-from .catalogue import LOUD_DBM, METHODS, Scale, level_label, levels_of, noise_series
+from .catalogue import METHODS, Scale, level_label, levels_of, noise_series
 from .evidence import Curves, Evidence, NoiseCurve, Radiated, Setting
 from .store import Stored
 
@@ -81,7 +81,7 @@ def noise_of(cells: Cells, scale: Scale) -> dict[str, NoiseCurve]:
             levels_dbm=levels,
             accuracy=np.array([final(cell, label) for label in labels]),
             path_loss=series.path_loss,
-            radiated=radiated_by(cell, [label for label, n0 in zip(labels, levels, strict=True) if n0 <= LOUD_DBM]),
+            radiated=radiated_by(cell, labels),  # at the levels that decide, too
         )
     return made
 

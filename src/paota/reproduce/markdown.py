@@ -25,7 +25,7 @@ def summary(verdicts: Sequence[Verdict], tables: Mapping[str, Sequence[Facts]], 
         "### The noise sweep\n",
         "Broken: 5 points below the same method without noise; quartiles over the seeds.\n",
         *_plain(tables["breaks"], COLUMNS["breaks"]),
-        "What is radiated (in the noise sweep: up to -74 dBm/Hz), how often it exceeds the 15 W of the paper, and the noise "
+        "What is radiated (in the noise sweep: over all its levels), how often it exceeds the 15 W of the paper, and the noise "
         "that reaches a weight:\n",
         *_plain(tables["power"], COLUMNS["power"]),
         "### Ablations\n",

@@ -12,7 +12,7 @@ import numpy as np
 from ..runs.files import Columns, write_csv
 from ..runs.measures import median, quartiles
 from . import printed
-from .catalogue import Scale
+from .catalogue import Scale, seeds_of
 from .evidence import Evidence, Radiated
 from .gather import METHOD_LABELS, Cells, final, radiated_by, seconds_to, values_of
 from .judge import Verdict
@@ -131,11 +131,11 @@ def noise_rows(evidence: Evidence) -> Iterable[Facts]:
 def break_rows(evidence: Evidence) -> Iterable[Facts]:
     """At which noise density each series breaks."""
     for name, curve in evidence.noise.items():
-        low, _, high = quartiles(curve.breaks_dbm())
+        low, middle, high = quartiles(curve.breaks_dbm())
         yield {
             "series": name, "title": curve.title, "path_loss": curve.path_loss,
             "without_noise": median(curve.accuracy[0]),
-            "breaks_at_dbm_per_hz": curve.break_of_median_dbm(), "q25": low, "q75": high,
+            "breaks_at_dbm_per_hz": middle, "q25": low, "q75": high,
         }  # fmt: skip
 
 
@@ -163,11 +163,14 @@ def ablation_rows(cells: Cells) -> Iterable[Facts]:
 
 
 def optimum_rows(cells: Cells, scale: Scale) -> Iterable[Facts]:
-    """How finished the search for F(w*) of each seed was."""
+    """F(w*) of each seed, and how finished its own search was, if it had one."""
     best = np.min(cells["optimum-crossed"].arrays["values"], axis=1)
-    for seed in range(scale.seeds):
-        facts = cells[f"optimum-{seed}"].facts
-        yield {"best": best[seed]} | {key: facts[key] for key in ("seed", "value", "gradient_norm", "last_gain")}
+    for lowest, seed in zip(best, seeds_of(scale), strict=True):
+        search = cells.get(f"optimum-{seed}")
+        own = {} if search is None else search.facts
+        yield {"seed": seed, "best": lowest} | {
+            key: own.get(key, math.nan) for key in ("value", "gradient_norm", "last_gain")
+        }
 
 
 def power_rows(cells: Cells, evidence: Evidence) -> Iterable[Facts]:

@@ -52,7 +52,7 @@ def _optimum(cell: Cell, path: Path) -> None:
 
 
 def _crossed(cell: Cell, path: Path) -> None:
-    """F of seed i at the best model of seed j, [seeds, seeds]; needs the cells of all seeds to be there."""
+    """F of seed i at the best model of search j, [seeds, searches]; needs the cells of all searches to be there."""
     import numpy as np
 
     from .. import simulate
@@ -61,10 +61,12 @@ def _crossed(cell: Cell, path: Path) -> None:
 
     experiment = cell.experiment
     plan = simulate.plan(experiment, seeds=cell.seeds)
-    models = [files.read_npz(path.parent / f"optimum-{seed}" / store.ARRAYS)["model"] for seed in range(cell.seeds)]
+    seeds = range(experiment.seed, experiment.seed + cell.seeds)
+    searched = seeds[: cell.options["searches"]]
+    models = [files.read_npz(path.parent / f"optimum-{seed}" / store.ARRAYS)["model"] for seed in searched]
     values = []
-    for seed in range(cell.seeds):
-        landscape = Landscape(plan.dataset, plan.shards[experiment.seed + seed], experiment.model)
+    for seed in seeds:
+        landscape = Landscape(plan.dataset, plan.shards[seed], experiment.model)
         values.append([landscape.value_and_gradient(model)[0] for model in models])
     store.keep(path, {"values": np.array(values)}, {})
 

@@ -3,8 +3,9 @@
 Everything is Student's t over whole seeds, so that methods are compared on the same draws. A figure that is relative to
 another (a gap relative to a rival's) is a ratio of two means; testing `mean(values - bound * yardstick)` against 0 is
 then an exact t-test, and the bounds that it does not reject are the interval (Fieller). A value that is only known to
-lie between two ends (a target that was not reached before the run ended) enters every test with the end that speaks
-against what is tested; one that is unknown (NaN) lies between minus and plus infinity. So nothing unknown is evidence.
+lie between two ends (a target that was not reached before the run ended, a minimum that no search has proven) enters
+every test with the end that speaks against what is tested; one that is unknown (NaN) lies between minus and plus
+infinity. So nothing unknown is evidence.
 """
 
 from __future__ import annotations
@@ -62,34 +63,38 @@ class Sample:
 
     Args:
         values: `[seeds]` each end.
-        yardstick: `[seeds]`, above 0 on average; None stands for 1.
+        yardstick: `[seeds]` each end, above 0 on average; None stands for 1.
         unit: of what is shown.
         shown: the figure as people read it, an increasing function of it (a logarithm is tested, a share is shown).
     """
 
     values: Bounds
-    yardstick: Floats | None = None
+    yardstick: Bounds | None = None
     unit: str = ""
     shown: Callable[[float], float] = float
 
     @property
-    def scale(self) -> Floats:
-        """The yardstick of every seed, [seeds]."""
-        return np.ones(len(self.values.low)) if self.yardstick is None else self.yardstick
+    def scale(self) -> Bounds:
+        """The yardstick of every seed."""
+        return known(np.ones(len(self.values.low))) if self.yardstick is None else self.yardstick
 
     def p_above(self, bound: float) -> float:
         """One-sided p-value of "the figure is at most `bound`": small where the seeds show that it lies above."""
-        return _p_positive(self.values.low - bound * self.scale)
+        return max(_p_positive(self.values.low - bound * end) for end in self.scale)
 
     def p_below(self, bound: float) -> float:
         """One-sided p-value of "the figure is at least `bound`"."""
-        return _p_positive(bound * self.scale - self.values.high)
+        return max(_p_positive(bound * end - self.values.high) for end in self.scale)
 
     def estimate(self) -> Estimate:
-        """The figure (at least: where only bounds are known) and its interval, as shown; an unbounded end is infinite."""
-        low, high = _fieller(self.values.low, self.scale)[0], _fieller(self.values.high, self.scale)[1]
+        """The figure and its interval, as shown; an unbounded end is infinite.
+
+        Where only bounds are known: the lower one of the values, and the interval that holds for both of each.
+        """
+        low = min(_fieller(self.values.low, end)[0] for end in self.scale)
+        high = max(_fieller(self.values.high, end)[1] for end in self.scale)
         with np.errstate(invalid="ignore"):
-            value = float(np.mean(self.values.low) / np.mean(self.scale))
+            value = float(np.mean(self.values.low) / np.mean(self.scale.low))
         return Estimate(value=self.shown(value), low=self.shown(low), high=self.shown(high), unit=self.unit)
 
 
@@ -145,13 +150,16 @@ def mean_interval(values: ArrayLike) -> tuple[float, float]:
 
 
 def _p_positive(values: Floats) -> float:
-    """p-value of "the mean is at most 0"; 1 where too little is known."""
+    """p-value of "the mean is at most 0"; 1 where too little is known.
+
+    Equal values are no proof: whole rounds agree by chance. They count as so many heads in a row.
+    """
     n = len(values)
     if n < FEWEST_SEEDS or not np.isfinite(values).all():
         return 1.0
     mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(n)
     if error == 0:
-        return 0.0 if mean > 0 else 1.0
+        return 0.5**n if mean > 0 else 1.0
     return float(stdtr(n - 1, -mean / error))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..air.privacy import event_rho, privacy_columns
+from ..air.privacy import account
+from ..air.signalling import control_columns
 from ..air.spending import Costs, device_spending, event_spending
 from ..air.uplink import noise_power_w
 from ..callbacks.base import Round
@@ -44,6 +45,7 @@ def trajectory_of(
         metrics={
             **_added(metrics_of(timeline, log, initial, contestant, spent), wasted),
             **_privacy_of(contestant, timeline, log),
+            **control_columns(contestant.algorithm, contestant.air, timeline, len(log.finite), len(model)),
         },
         devices=device_records_of(timeline, log, spent),
         own=own_records_of(plan, seed, log),
@@ -137,18 +139,28 @@ def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parame
     """Joules and seconds on the air of every device in every event."""
     mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
     return device_spending(
-        timeline, log.transmit_power_w[mask], num_parameters=num_parameters, air=contestant.air, costs=costs
+        timeline,
+        log.transmit_power_w[mask],
+        block_symbols=contestant.algorithm.symbols(num_parameters, contestant.air.packing == "complex"),
+        air=contestant.air,
+        costs=costs,
     )
 
 
 def _privacy_of(contestant: Contestant, timeline: Timeline, log: Any) -> Columns:
     """The largest privacy loss of a device so far; nothing where updates are not clipped, or not sent over the air."""
-    clip_norm = contestant.guards.max_update_norm
-    if clip_norm is None or not contestant.algorithm.over_the_air:
+    guards = contestant.guards
+    if guards.max_update_norm is None or not contestant.algorithm.over_the_air:
+        return {}
+    sensitivity = contestant.algorithm.sensitivity(guards.max_update_norm)
+    if sensitivity is None:
         return {}
     mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
     noise_w = noise_power_w(contestant.air.bandwidth_hz, contestant.air.n0_dbm_per_hz)
-    return privacy_columns(timeline, event_rho(log.amplitude[mask], clip_norm, noise_w), len(log.finite))
+    return account(
+        timeline, log.amplitude[mask].astype(float), len(log.finite), clip_norm=sensitivity / 2, noise_power_w=noise_w,
+        noise_multiplier=guards.noise_multiplier,
+    )  # fmt: skip
 
 
 def _spending_of_aborted(
@@ -162,7 +174,7 @@ def _spending_of_aborted(
     # They send nothing over the air; ideal uploads are not accounted.
     silence = np.full(n, 0.0 if contestant.algorithm.over_the_air else math.nan)
     spent = device_spending(
-        aborted, silence, num_parameters=num_parameters, air=contestant.air, costs=costs,
+        aborted, silence, block_symbols=0, air=contestant.air, costs=costs,
         stopped_s=aborted.time_s[aborted.event[:n]],
     )  # fmt: skip
     counts = np.concatenate([[0], aborted.ready[:events]])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..air.spending import Costs, symbols
+from ..air.spending import Costs
 from ..data.dataset import Dataset
-from ..data.shards import Shards
+from ..data.shards import Shards, describe
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
 from ..faults.timing import FaultyLatencies, apply_faults
@@ -19,6 +19,7 @@ from ..timing.fleet_files import read_fleet
 from ..timing.latency import Latencies
 from ..timing.schemes import World
 from ..timing.settings import Timing
+from ..timing.tiers import GroupedByData
 from ..timing.timeline import Timeline
 from ..timing.work import Circumstances, Work, WorkLatencies, latencies_of
 
@@ -77,7 +78,9 @@ def surroundings(
         downloads = Downloads(c.air, num_parameters=num_parameters(), attendance=attendance)
     # Beside latencies of seconds, drawn from thin air, the d/B seconds of a block would say nothing.
     counts_block = isinstance(c.timing.latency, Work)
-    block_s = symbols(num_parameters(), c.air) / c.air.bandwidth_hz if counts_block else 0.0
+    block_s = 0.0
+    if counts_block:
+        block_s = c.algorithm.symbols(num_parameters(), c.air.packing == "complex") / c.air.bandwidth_hz
 
     def attended(latencies: Latencies, over_the_air: bool) -> Latencies:
         if attendance is None:
@@ -88,6 +91,8 @@ def surroundings(
     if downloads is not None or block_s:
         plain = WithTransfers(computing, downloads=downloads, block_s=block_s)
     world = World(attended(plain, True), c.timing.period_s, experiment.horizon)
+    if isinstance(c.algorithm.scheme, GroupedByData):
+        world = replace(world, label_counts=describe(dataset, shards)["device_class_counts"])
     if c.algorithm.over_the_air:
         costs = Costs(compute_power_w=power_w, downloads=downloads, block_s=block_s, attendance=attendance)
         return Surroundings(c, world, costs, computing)
@@ -104,7 +109,7 @@ def surroundings(
         digital = WithTransfers(computing, uploads=uploads, downloads=downloads)
     computing_world = world.latencies
     if digital is not plain or attendance is not None:
-        world = World(attended(digital, False), c.timing.period_s, experiment.horizon, computing=computing_world)
+        world = replace(world, latencies=attended(digital, False), computing=computing_world)
     costs = Costs(compute_power_w=power_w, uploads=uploads, downloads=downloads, attendance=attendance)
     return Surroundings(c, world, costs, computing)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,14 @@ from ..errors import UserError
 from ..experiment import Experiment, as_experiment
 from ..pages.words import Score
 from ..rng import Seeds, seed_numbers
+from ..runs.lock import only_one
 from ..runs.pool import Update, Watch, run_tasks
+from ..runs.results import Result
 from ..runs.task import RunTask
 from . import folder as folders
+from .fairness import BUDGETS, HeldEqual, budgets, check_equal, common_duration_s, without_period
 from .folder import SweepSpec
-from .grid import Axis, make_axes, parse_axis, place
+from .grid import Axis, Point, make_axes, parse_axis, place
 from .metrics import Metric, parse_metric
 from .outcome import Sweep, SweepRow, rows_of, standard_metrics
 
@@ -31,6 +34,7 @@ def sweep(
     over: Mapping[str, Sequence[Any]],
     seeds: Seeds = 1,
     best: str | None = None,
+    equal: str = "time",
     jobs: int | None = None,
     out: str | Path | None = None,
     callbacks: Sequence[Any] = (),
@@ -44,6 +48,8 @@ def sweep(
         over: the values of each setting that varies, e.g. {"timing.period_s": [4, 6, 8]}.
         seeds: repetitions of every point, or a list of seeds, as for `paota.run`.
         best: the metric that decides, e.g. "seconds_to:0.8" (default: seconds to the highest target).
+        equal: what all points have equal where equal rounds would take unequal time: "time" (that of the longest), or
+            they are judged where they have spent equal "joules", "airtime" or "updates"; "rounds" leaves them as they are.
         jobs: processes (default: one a core; with 1 everything happens in this one).
         out: a folder to keep; an interrupted sweep goes on when the call is repeated.
         callbacks: as for `paota.run`; every point gets copies of its own, which travel to its process.
@@ -51,7 +57,7 @@ def sweep(
     Returns:
         The table of all points, and the best one of each algorithm.
     """
-    spec = prepare(as_experiment(experiment), make_axes(over), seeds=seeds, best=best)
+    spec = prepare(as_experiment(experiment), make_axes(over), seeds=seeds, best=best, equal=equal)
     if out is None:
         with tempfile.TemporaryDirectory(prefix="paota-sweep-") as temporary:
             path = folders.begin(Path(temporary) / "sweep", spec)
@@ -65,8 +71,9 @@ def sweep(
 
 
 def prepare(
-    base: Experiment, axes: Sequence[Axis], *, seeds: Seeds = 1, best: str | None = None, fixed: Sequence[str] = ()
-) -> SweepSpec:
+    base: Experiment, axes: Sequence[Axis], *, seeds: Seeds = 1, best: str | None = None, equal: str = "time",
+    fixed: Sequence[str] = (),
+) -> SweepSpec:  # fmt: skip
     """What is to be swept; everything that can be refused is, before anything is written or computed.
 
     `fixed`: settings that were given one value already, and cannot vary.
@@ -80,14 +87,15 @@ def prepare(
         raise UserError("the experiment has no targets: say what is best, e.g. --best final_accuracy")
     metric = parse_metric(best) if best is not None else Metric("seconds_to", max(base.targets))
     spec = SweepSpec(
-        experiment=base, axes=tuple(axes), seeds=seeds if isinstance(seeds, int) else tuple(seeds), best=metric.text
-    )
+        experiment=base, axes=tuple(axes), seeds=seeds if isinstance(seeds, int) else tuple(seeds), best=metric.text,
+        equal=check_equal(equal),
+    )  # fmt: skip
     first = spec.points[0]
     for axis in axes:
         if axis.key in fixed:
             raise UserError(f"{axis.key} is given by --set and by --over: keep one of them")
     plan(first.experiment, seeds=1)  # data that are not there, a partition that cannot be
-    return spec
+    return spec if equal == "rounds" else replace(spec, duration_s=common_duration_s(spec.points, axes))
 
 
 def compute(
@@ -128,7 +136,8 @@ def compute(
                 title=f"{spec.experiment.name}, {place(spec.axes, point.values)}",
             )
         )  # fmt: skip
-    failed = run_tasks(tasks, workers=workers, ray=ray, watch=watch)
+    with only_one(path):
+        failed = run_tasks(tasks, workers=workers, ray=ray, watch=watch)
     return {int(key): reason for key, reason in failed.items()}
 
 
@@ -150,13 +159,12 @@ def gather(path: Path, spec: SweepSpec, failed: Mapping[int, str], *, keep: bool
     from ..runs.files import write_csv
 
     metrics = standard_metrics(parse_metric(spec.best), spec.experiment.targets)
+    held = HeldEqual(what=spec.equal, duration_s=spec.duration_s, budgets=_budgets(path, spec))
     rows: list[SweepRow] = []
     judged_by = set()
-    for point in spec.points:
-        result = folders.finished(folders.path_of(path, spec, point), point, spec.seeds)
-        if result is not None:
-            rows += rows_of(point, result, metrics)
-            judged_by.add(result.info.get("score", "accuracy"))
+    for point, result in _finished(path, spec):
+        rows += rows_of(point, result, metrics, held)
+        judged_by.add(result.info.get("score", "accuracy"))
     score = Score(judged_by.pop() if len(judged_by) == 1 else "accuracy")
     metrics = tuple(replace(metric, score=score) for metric in metrics)
     made = Sweep(
@@ -169,8 +177,23 @@ def gather(path: Path, spec: SweepSpec, failed: Mapping[int, str], *, keep: bool
         failed=dict(sorted(failed.items())),
         points=len(spec.points),
         folder=path if keep else None,
+        equal=held,
+        foreign=without_period(spec.points[0].experiment, spec.axes),
     )
     if keep:
         write_csv(path / "sweep.csv", made.table)
         write_page(path / "report.html", made, spec.experiment, spec.points)
     return made
+
+
+def _finished(path: Path, spec: SweepSpec) -> Iterator[tuple[Point, Result]]:
+    for point in spec.points:
+        result = folders.finished(folders.path_of(path, spec, point), point, spec.seeds)
+        if result is not None:
+            yield point, result
+
+
+def _budgets(path: Path, spec: SweepSpec) -> dict[str, float]:
+    """Read once more, rather than holding all points in memory."""
+    runs = (run for _, result in _finished(path, spec) for run in result.trajectories)
+    return budgets(runs, spec.equal) if spec.equal in BUDGETS else {}

@@ -32,18 +32,24 @@ class SweepSpec:
     axes: tuple[Axis, ...]
     seeds: int | tuple[int, ...]  # how many, or which
     best: str  # the metric that decides, as `--best` takes it
+    equal: str = "rounds"  # what is held equal, as `--equal` takes it
+    duration_s: float | None = None  # that all points get, where equal rounds would take unequal time
 
     @functools.cached_property
     def points(self) -> tuple[Point, ...]:
         """All combinations of the axes' values, each checked."""
-        return make_points(self.experiment, self.axes)
+        base = self.experiment if self.duration_s is None else self.experiment.override({"duration_s": self.duration_s})
+        return make_points(base, self.axes)
 
     def identity(self) -> dict[str, Any]:
         """What must not change when a sweep goes on; the metric may."""
         over = {axis.key: list(axis.values) for axis in self.axes}
         made: dict[str, Any] = files.jsonable(
-            {"format": FORMAT, "seeds": self.seeds, "over": over, "experiment": self.experiment.to_dict()}
-        )
+            {
+                "format": FORMAT, "seeds": self.seeds, "over": over, "experiment": self.experiment.to_dict(),
+                "equal": self.equal,
+            }
+        )  # fmt: skip
         return made
 
 
@@ -55,7 +61,7 @@ def begin(folder: str | Path, spec: SweepSpec) -> Path:
             path / FILE,
             {
                 **spec.identity(), "axes": [a.key for a in spec.axes], "best": spec.best,
-                "contents": fingerprints(spec.experiment),
+                "duration_s": spec.duration_s, "contents": fingerprints(spec.experiment),
             },
         )  # fmt: skip
         (path / "points").mkdir()
@@ -81,9 +87,15 @@ def read(folder: str | Path) -> SweepSpec:
         seeds, best = found["seeds"], str(found["best"])
         seeds = tuple(map(int, seeds)) if isinstance(seeds, list) else int(seeds)
         table = dict(found["experiment"])
+        equal, duration_s = (
+            str(found.get("equal", "rounds")),
+            found.get("duration_s"),
+        )  # sweeps of version 0.1 have neither
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"'{file}' is damaged: {error!r}") from None
-    return SweepSpec(experiment=Experiment.from_dict(table), axes=axes, seeds=seeds, best=best)
+    return SweepSpec(
+        experiment=Experiment.from_dict(table), axes=axes, seeds=seeds, best=best, equal=equal, duration_s=duration_s
+    )
 
 
 def refuse_other(folder: str | Path, spec: SweepSpec) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from ..errors import UserError
-from ..experiment import Experiment, parse_assignment
+from ..experiment import Experiment, parse_assignment, parse_toml
 
 MOST_POINTS = 100_000
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_RANGE = re.compile(rf"\s*({_NUMBER}):({_NUMBER}):({_NUMBER})\s*")
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Point:
 
 
 def parse_axis(text: str) -> Axis:
-    """`--over timing.period_s=4,6,8` -> an axis; the values are TOML, and a bare word is a text."""
+    """`--over timing.period_s=4,6,8` -> an axis; the values are TOML, a bare word is a text, and 4:12:2 is a range."""
     key, equals, raw = text.partition("=")
     key = key.strip()
     if not equals or not key:
@@ -40,13 +44,31 @@ def parse_axis(text: str) -> Axis:
     if not raw.strip():
         raise UserError(f"--over {key} names no value, e.g. --over {key}=1,2,3")
     try:
-        values = tomllib.loads(f"values = [{raw}]")["values"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+        values = parse_toml(f"values = [{raw}]")["values"]
+    except (ValueError, RecursionError):
         parts = raw.split(",")
         if any(not part.strip() for part in parts):
             raise UserError(f"--over {key}: an empty value between commas in '{raw}'") from None
-        values = [parse_assignment(f"{key}={part}")[1] for part in parts]
+        values = []
+        for part in parts:
+            numbers = _RANGE.fullmatch(part)
+            values += _range(key, *numbers.groups()) if numbers else [parse_assignment(f"{key}={part}")[1]]
     return Axis(key, tuple(values))
+
+
+def _range(key: str, low: str, high: str, step: str) -> list[int | float]:
+    """low, low + step, ... up to and with high; in decimals, so that 0.1:0.3:0.1 has three values."""
+    first, last, by = Decimal(low), Decimal(high), Decimal(step)
+    if by <= 0 or last < first:
+        raise UserError(
+            f"--over {key}: a range is low:high:step with low at most high and a step above 0, not {low}:{high}:{step}"
+        )
+    count = math.floor((last - first) / by) + 1
+    if count > MOST_POINTS:
+        raise UserError(f"--over {key}: {low}:{high}:{step} has {count:,} values, more than {MOST_POINTS:,}")
+    values = [first + i * by for i in range(count)]
+    whole = all(value == value.to_integral_value() for value in (first, by)) and "." not in low + step
+    return [int(value) if whole else float(value) for value in values]
 
 
 def make_axes(over: Mapping[str, Sequence[Any]]) -> tuple[Axis, ...]:

@@ -28,11 +28,41 @@ KINDS = {
     "seconds_to": Kind("accuracy", True, "simulated seconds to {at} test {score}"),
     "rounds_to": Kind("accuracy", True, "rounds to {at} test {score}"),
     "joules_to": Kind("accuracy", True, "joules (sending and computing) to {at} test {score}"),
+    "airtime_to": Kind("accuracy", True, "seconds on the air to {at} test {score}"),
+    "updates_to": Kind("accuracy", True, "device updates to {at} test {score}"),
+    "seconds": Kind("", True, "simulated seconds in all"),
+    "joules": Kind("", True, "joules (sending and computing) in all"),
+    "airtime_s": Kind("", True, "seconds on the air in all"),
+    "updates": Kind("", True, "device updates in all"),
     "final_accuracy": Kind("", False, "test {score} at the end"),
     "accuracy_at": Kind("seconds", False, "test {score} after {at} simulated seconds"),
     "accuracy_after": Kind("rounds", False, "test {score} after {at} rounds"),
     "final_loss": Kind("", True, "test loss at the end"),
 }
+
+# What is spent on the way to a target, and the metric of its total.
+SPENT = {
+    "seconds_to": "seconds", "rounds_to": "rounds", "joules_to": "joules", "airtime_to": "airtime_s",
+    "updates_to": "updates",
+}  # fmt: skip
+UNITS = {"seconds": "s", "rounds": "rounds", "joules": "J", "airtime_s": "s on the air", "updates": "updates"}
+
+
+def spending(run: Trajectory, what: str) -> measures.Floats:
+    """What had been spent of seconds, rounds, joules, airtime_s or updates at every row of a run, `[rounds + 1]`."""
+    metrics = run.metrics
+    match what:
+        case "seconds":
+            return np.asarray(metrics["time_s"], float)
+        case "rounds":
+            return np.asarray(metrics["round"], float)
+        case "joules":
+            return np.cumsum(metrics["energy_j"] + metrics["compute_j"])
+        case "airtime_s":
+            return np.cumsum(np.asarray(metrics["airtime_s"], float))
+        case "updates":
+            return np.cumsum(np.asarray(metrics["ready"], float))
+    raise AssertionError(what)
 
 
 @dataclass(frozen=True)
@@ -71,14 +101,11 @@ class Metric:
         return self.worst if math.isnan(value) else value
 
     def _of(self, run: Trajectory) -> float:
+        if self.name in SPENT:
+            return measures.reach(run, self.argument, spending(run, SPENT[self.name]))
+        if self.name in UNITS:
+            return float(spending(run, self.name)[-1])
         match self.name:
-            case "seconds_to":
-                return measures.reach(run, self.argument, "time_s")
-            case "rounds_to":
-                return measures.reach(run, self.argument, "round")
-            case "joules_to":
-                spent = np.cumsum(run.metrics["energy_j"] + run.metrics["compute_j"])
-                return measures.reach(run, self.argument, spent)
             case "final_accuracy":
                 return measures.final_accuracy(run)
             case "accuracy_at":
@@ -102,8 +129,8 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """Of what is spent on the way to a target; empty for all others."""
-        return {"seconds_to": "s", "rounds_to": "rounds", "joules_to": "J"}.get(self.name, "")
+        """Of what is spent; empty for all others."""
+        return UNITS.get(SPENT.get(self.name, self.name), "")
 
     def phrase(self, value: float) -> str:
         """`80 % after 240 s`."""
@@ -111,8 +138,10 @@ class Metric:
         match self.name:
             case "seconds_to" | "rounds_to":
                 return f"{self.score.target(self.argument)} after {shown}"
-            case "joules_to":
+            case "joules_to" | "airtime_to" | "updates_to":
                 return f"{self.score.target(self.argument)} for {shown}"
+            case "seconds" | "joules" | "airtime_s" | "updates":
+                return f"{shown} in all"
             case "accuracy_at":
                 return f"{shown} after {quantity(self.argument)} s"
             case "accuracy_after":
@@ -122,25 +151,25 @@ class Metric:
         return f"{shown} at the end"
 
 
-def parse_metric(text: str) -> Metric:
-    """`seconds_to:0.8` -> a metric; refuses unknown names and impossible numbers."""
+def parse_metric(text: str, option: str = "--best") -> Metric:
+    """`seconds_to:0.8` -> a metric; refuses unknown names and impossible numbers, naming the option that gave them."""
     name, colon, raw = text.strip().partition(":")
     if name not in KINDS:
-        raise unknown_name("metric of --best", name, KINDS)
+        raise unknown_name(f"metric of {option}", name, KINDS)
     wanted = KINDS[name].argument
     if not wanted:
         if colon:
-            raise UserError(f"--best {name} takes no number, not '{text}'")
+            raise UserError(f"{option} {name} takes no number, not '{text}'")
         return Metric(name)
     try:
         value = float(raw)
     except ValueError:
         example = {"accuracy": "0.8", "seconds": "400", "rounds": "50"}[wanted]
-        raise UserError(f"--best {name} needs a number of {wanted}, e.g. {name}:{example}, not '{text}'") from None
+        raise UserError(f"{option} {name} needs a number of {wanted}, e.g. {name}:{example}, not '{text}'") from None
     if wanted == "accuracy" and not 0 < value <= 1:
-        raise UserError(f"--best {name}: an accuracy lies above 0 and at most at 1, not {raw.strip()}")
+        raise UserError(f"{option} {name}: an accuracy lies above 0 and at most at 1, not {raw.strip()}")
     if wanted != "accuracy" and not 0 <= value < math.inf:
-        raise UserError(f"--best {name}: a number of {wanted} is 0 or more, and finite, not {raw.strip()}")
+        raise UserError(f"{option} {name}: a number of {wanted} is 0 or more, and finite, not {raw.strip()}")
     return Metric(name, value)
 
 

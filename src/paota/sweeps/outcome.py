@@ -14,6 +14,7 @@ from ..pages.words import counted
 from ..runs.files import Columns, to_pandas
 from ..runs.measures import Spread
 from ..runs.results import Result
+from .fairness import AS_ASKED, HeldEqual, fingerprint, within
 from .grid import Axis, Point, place, show
 from .metrics import Metric, spread
 
@@ -27,6 +28,7 @@ class SweepRow:
     values: tuple[Any, ...]  # of the axes
     scores: Mapping[str, Spread]  # by the text of the metric
     diverged: int = 0  # seeds
+    bits: str = ""  # the same for the same results
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -42,10 +44,14 @@ class Sweep:
     failed: Mapping[int, str] = field(default_factory=dict)  # why, by point
     points: int = 0
     folder: Path | None = None
+    equal: HeldEqual = AS_ASKED
+    foreign: Mapping[str, Sequence[str]] = field(default_factory=dict)  # axes of the timing that a label does not have
 
     def __repr__(self) -> str:
         said = [
-            f"{label}: {place(self.axes, tuple(best.values()))}" for label in self.labels if (best := self.best(label))
+            f"{label}: {place(self.touching(label), tuple(best.values()))}"
+            for label in self.labels
+            if (best := self.best(label))
         ]
         return f"<paota.Sweep '{self.name}', {answer(self)}; best {'; '.join(said) or 'nowhere'}>"
 
@@ -67,9 +73,26 @@ class Sweep:
         return found
 
     def best(self, label: str | None = None) -> dict[str, Any]:
-        """The values of the axes at the best point of `label` (by default of the first), or {} if none reaches it."""
-        row = best_row(self.of(label or self.labels[0]) if self.rows else [], self.best_by)
-        return {} if row is None else {axis.key: value for axis, value in zip(self.axes, row.values, strict=True)}
+        """The values of the axes that concern `label` (by default the first) at its best point; {} if none reaches it."""
+        if not self.rows:
+            return {}
+        label = label or self.labels[0]
+        row = self.best_row(label)
+        if row is None:
+            return {}
+        return {axis.key: row.values[self.axes.index(axis)] for axis in self.touching(label)}
+
+    def best_row(self, label: str) -> SweepRow | None:
+        """The best point of a label; None if none reaches it, or if no axis makes a difference to it."""
+        return best_row(self.of(label), self.best_by) if self.touching(label) else None
+
+    def touching(self, label: str) -> list[Axis]:
+        """The axes that make a difference to a label; with all others its results are the same, bit for bit."""
+        rows = self.of(label)
+        return [
+            axis for i, axis in enumerate(self.axes)
+            if axis.key not in self.foreign.get(label, ()) and not _idle(rows, i)
+        ]  # fmt: skip
 
     @property
     def sentences(self) -> list[str]:
@@ -93,15 +116,26 @@ def standard_metrics(best_by: Metric, targets: Sequence[float]) -> tuple[Metric,
     return tuple({metric.text: metric for metric in wanted}.values())
 
 
-def rows_of(point: Point, result: Result, metrics: Sequence[Metric]) -> list[SweepRow]:
-    """One row for each label of a point's result."""
+def rows_of(point: Point, result: Result, metrics: Sequence[Metric], equal: HeldEqual = AS_ASKED) -> list[SweepRow]:
+    """One row for each label of a point's result, judged within what is held equal."""
     made = []
     for label in result.labels:
-        runs = result.of(label)
+        whole = result.of(label)
+        runs = [within(run, equal.what, equal.budgets.get(label)) for run in whole]
         diverged = sum(run.diverged_round is not None for run in runs)
         scores = {metric.text: spread(metric, runs) for metric in metrics}
-        made.append(SweepRow(point.index, label, point.values, scores, diverged))
+        made.append(SweepRow(point.index, label, point.values, scores, diverged, fingerprint(whole)))
     return made
+
+
+def _idle(rows: Sequence[SweepRow], axis: int) -> bool:
+    """Whether every change of one axis alone has left the bits as they are."""
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        rest = repr((*row.values[:axis], *row.values[axis + 1 :]))
+        groups.setdefault(rest, []).append(row.bits)
+    compared = [bits for bits in groups.values() if len(bits) > 1]
+    return bool(compared) and all(len(set(bits)) == 1 and bits[0] for bits in compared)
 
 
 def best_row(rows: Sequence[SweepRow], metric: Metric) -> SweepRow | None:
@@ -127,38 +161,58 @@ def sentence(sweep: Sweep, label: str, where: Callable[[Sequence[Axis], Sequence
 
     `where` says a combination of values; by default in the words of an experiment file.
     """
-    metric, rows = sweep.best_by, sweep.of(label)
+    metric, rows, axes = sweep.best_by, sweep.of(label), sweep.touching(label)
+    if not axes:
+        return _unconcerned(sweep, label, rows)
     best = best_row(rows, metric)
     if best is None:
         return _nobody(sweep, label, rows, where)
     mine = best.scores[metric.text]
     many = len(mine.values) > 1
-    text = f"{where(sweep.axes, best.values)} for {label}: {metric.phrase(mine.median)} "
+    text = f"{where(axes, _values(sweep, best, axes))} for {label}: {metric.phrase(mine.median)} "
     spread = f"middle half {metric.show(mine.low)} to {metric.show(mine.high)}"
     text += f"(median of {len(mine.values)} seeds, {spread})." if many else "(one seed)."
     others = as_good(rows, best, metric) if many else []
-    if others:
-        named = "; ".join(where(sweep.axes, row.values) for row in others[:3])
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        text += f" Within its spread over the seeds: {named}{more}."
-    return text + "".join(f" {hint}" for hint in _edges(sweep, best, where))
+    named = list(dict.fromkeys(where(axes, _values(sweep, row, axes)) for row in others))
+    named = [name for name in named if name != where(axes, _values(sweep, best, axes))]
+    if named:
+        more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+        text += f" Within its spread over the seeds: {'; '.join(named[:3])}{more}."
+    return text + "".join(f" {hint}" for hint in _edges(sweep, best, axes, where))
+
+
+def _values(sweep: Sweep, row: SweepRow, axes: Sequence[Axis]) -> list[Any]:
+    return [row.values[sweep.axes.index(axis)] for axis in axes]
+
+
+def _unconcerned(sweep: Sweep, label: str, rows: Sequence[SweepRow]) -> str:
+    """No advice on what makes no difference."""
+    metric, keys = sweep.best_by, [axis.key for axis in sweep.axes]
+    medians = sorted(row.scores[metric.text].median for row in rows)
+    if medians[0] == medians[-1]:
+        verb = "makes" if len(keys) == 1 else "make"
+        return f"{label}: {' and '.join(keys)} {verb} no difference; {metric.phrase(medians[0])} at every point."
+    return (
+        f"{label} has no {' and no '.join(keys)}: only its number of participants follows PAOTA's, by the fairness rule "
+        f"({metric.show(medians[0])} to {metric.show(medians[-1])}); choose it with algorithms.{label}.participants."
+    )
 
 
 def _nobody(sweep: Sweep, label: str, rows: Sequence[SweepRow], where: Any) -> str:
     final = replace(Metric("final_accuracy"), score=sweep.best_by.score)
     able = [row for row in rows if row.diverged < len(row.scores[final.text].values)]
     if not able:
-        return f"{label}: diverged at every point."
+        return f"every point of the grid diverged for {label}."
     top = max(able, key=lambda row: row.scores[final.text].median)
-    text = f"{label}: no point of the grid has a median of {sweep.best_by.title}"
+    text = f"no point of the grid has a median of {sweep.best_by.title} for {label}"
     highest = final.show(top.scores[final.text].median)
     return f"{text}; the highest {final.score.name} at the end is {highest}, with {where(sweep.axes, top.values)}."
 
 
-def _edges(sweep: Sweep, best: SweepRow, where: Any) -> list[str]:
+def _edges(sweep: Sweep, best: SweepRow, axes: Sequence[Axis], where: Any) -> list[str]:
     """A best value at the end of its axis may not be the best there is."""
     hints = []
-    for axis, value in zip(sweep.axes, best.values, strict=True):
+    for axis, value in zip(axes, _values(sweep, best, axes), strict=True):
         if len(axis.values) < 3 or not is_numeric(axis):
             continue
         for end, word in ((min(axis.values), "smaller"), (max(axis.values), "larger")):

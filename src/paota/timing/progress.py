@@ -26,12 +26,24 @@ class Devices:
 
     def take_part(self, ready: NDArray[np.int64], now_s: float) -> Participants:
         """An event with these devices; they get the version that it makes, and begin again."""
-        version = self.versions.known(self.version[ready], self.heard_s[ready])
-        part = Participants(ready, version, self.training[ready], self.start_s[ready], self.finish_s[ready])
+        part = self._as_they_are(ready)
         self.versions.add(now_s)
-        self.training[ready] += 1
-        self._begin(ready, now_s)
+        self._begin_again(ready, now_s)
         return part
+
+    def abort(self, device: NDArray[np.int64], now_s: float) -> Participants:
+        """These devices end what they are doing and begin again with the newest version; returns what they did."""
+        ended = self._as_they_are(device)
+        self._begin_again(device, now_s)
+        return ended
+
+    def _as_they_are(self, device: NDArray[np.int64]) -> Participants:
+        version = self.versions.known(self.version[device], self.heard_s[device])
+        return Participants(device, version, self.training[device], self.start_s[device], self.finish_s[device])
+
+    def _begin_again(self, device: NDArray[np.int64], now_s: float) -> None:
+        self.training[device] += 1
+        self._begin(device, now_s)
 
     def _begin(self, device: NDArray[np.int64], now_s: float) -> None:
         begun = self.latencies.begin(device, self.training[device], now_s)

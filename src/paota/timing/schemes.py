@@ -29,6 +29,7 @@ class World:
     period_s: float
     horizon: Horizon
     computing: Latencies | None = None  # without uploads, where that differs
+    label_counts: NDArray[np.int64] | None = None  # samples of each label on each device, [K, C], where they are known
 
     def match_participants(self) -> int:
         """As many devices a round as PAOTA has ready on average: the paper's fairness rule."""
@@ -174,10 +175,10 @@ def synchronous(
     """Local SGD, COTAF: each round draws `selected` devices (default: `participants`) of those that are there, and the
     first `participants` of them to finish count, or whoever has finished after `deadline_s`. The others abort.
     """
-    return _with_aborted(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
+    return with_aborted(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
 
 
-def _with_aborted(events: Iterable[tuple[float, Participants, Participants]]) -> Timeline:
+def with_aborted(events: Iterable[tuple[float, Participants, Participants]]) -> Timeline:
     """Of (end of the round, who counts, who aborts)."""
     rounds = list(events)
     timeline = Timeline.build((now_s, counted) for now_s, counted, _ in rounds)
@@ -299,7 +300,7 @@ def _share_ready(
     devices = Devices(latencies)
     arrived, now_s = 0, 0.0
     for _ in range(MAX_EVENTS):
-        now_s, ready = _next_share(latencies, scheme, devices.finish_s, now_s)
+        now_s, ready = next_share(latencies, scheme, devices.finish_s, now_s)
         if not len(ready) or (horizon.duration_s is not None and now_s > horizon.duration_s):
             return
         yield now_s, devices.take_part(ready, now_s)
@@ -308,7 +309,7 @@ def _share_ready(
             return
 
 
-def _next_share(
+def next_share(
     latencies: Latencies, scheme: ShareReady, finish_s: NDArray[np.float64], since_s: float
 ) -> tuple[float, NDArray[np.int64]]:
     """The moment after `since_s` at which enough of those who are there have finished, and who they are.
@@ -336,24 +337,32 @@ def _next_share(
     return math.inf, comes
 
 
-def grouped(latencies: Latencies, *, groups: int, updates: int | None, horizon: Horizon) -> Timeline:
+def grouped(
+    latencies: Latencies, *, groups: int, updates: int | None, horizon: Horizon,
+    members: list[NDArray[np.int64]] | None = None,
+) -> Timeline:  # fmt: skip
     """Air-FedGA: synchronous inside a group, groups asynchronous: a group whose slowest member is done makes an event.
 
-    Devices are grouped by the latency of their first training, the quickest together, in groups of (almost) equal size.
-    A group begins with those who are there. Ends after the event that brings the arrivals to `updates`, or at the
-    horizon's duration.
+    Devices are grouped by the latency of their first training, the quickest together, in groups of (almost) equal size,
+    unless `members` says who is in each. A group begins with those who are there. Ends after the event that brings the
+    arrivals to `updates`, or at the horizon's duration.
     """
-    return _with_aborted(_grouped(latencies, min(groups, latencies.devices), updates, horizon))
+    if members is None:
+        members = by_speed(latencies, min(groups, latencies.devices))
+    return with_aborted(_grouped(latencies, members, updates, horizon))
+
+
+def by_speed(latencies: Latencies, groups: int) -> list[NDArray[np.int64]]:
+    """The members of each group, the quickest group first, by the latency of the first training."""
+    everyone = np.arange(latencies.devices)
+    order = np.argsort(latencies(everyone, np.zeros_like(everyone)), kind="stable")
+    return [np.sort(part) for part in np.array_split(order, groups)]
 
 
 def _grouped(
-    latencies: Latencies, groups: int, updates: int | None, horizon: Horizon
+    latencies: Latencies, members: list[NDArray[np.int64]], updates: int | None, horizon: Horizon
 ) -> Iterator[tuple[float, Participants, Participants]]:
-    everyone = np.arange(latencies.devices)
     training = np.zeros(latencies.devices, np.int64)
-    members = [
-        np.sort(part) for part in np.array_split(np.argsort(latencies(everyone, training), kind="stable"), groups)
-    ]
     running: list[tuple[float, int, int, Participants, NDArray[np.bool_]]] = []
     versions = Versions()
 
@@ -367,7 +376,7 @@ def _grouped(
             # A tie in time goes to the lower group; the rest is never compared.
             heapq.heappush(running, (end_s, group, version, part, counts))
 
-    for group in range(groups):
+    for group in range(len(members)):
         begin(group, 0.0)
     arrived = 0
     while running:

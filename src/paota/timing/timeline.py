@@ -53,6 +53,7 @@ class Timeline:
         None  # the same events, with the trainings that each ended; `finish_s`: when they would have
     )
     first: int = 0  # the number of its first event, of a `part`
+    group: NDArray[np.int64] | None = None  # whose event it is, [E], where the scheme numbers its groups
 
     @classmethod
     def build(cls, events: Iterable[tuple[float, Participants]]) -> Timeline:
@@ -86,6 +87,7 @@ class Timeline:
             lost=None if self.lost is None else self.lost[first : first + events],
             aborted=None if self.aborted is None else self.aborted.part(first, events),
             first=self.first + first,
+            group=None if self.group is None else self.group[first : first + events],
         )
 
     def without_broadcasts(

@@ -109,7 +109,7 @@ def build(
                         tables,
                         "power",
                         title="What is radiated",
-                        intro="The power of a transmission (in the noise sweep: up to -74 dBm/Hz), how often it exceeds "
+                        intro="The power of a transmission (in the noise sweep: over all its levels), how often it exceeds "
                         "15 W, the limit that the paper sets itself, and the noise that reaches each weight.",
                     ),
                 ],
@@ -156,7 +156,8 @@ def tests_text(verdicts: Sequence[Verdict]) -> str:
         f"Every verdict follows from tests over the seeds. Each of the {trials} trials is tested twice: does it hold, does it "
         f"fail? Holm's correction over all {2 * trials} tests keeps the probability of any wrong decision below {LEVEL:.0%}; "
         "where neither is shown the seeds do not decide. The margins stand in the code. Superiority and equivalence are "
-        "Student's t-tests of paired seeds, intervals are 95\u202f% intervals of the same test (uncorrected). A trial about "
+        "Student's t-tests of paired seeds, intervals are 95\u202f% intervals of the same test (uncorrected); F(w*) counts as "
+        "anything between 0 and the best value found, whichever speaks against what is tested. A trial about "
         "noise in which a rival exceeds the power budget of 15\u202fW is shown, but decides nothing."
     )
 
