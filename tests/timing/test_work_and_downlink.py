@@ -176,6 +176,13 @@ def test_a_fleet_in_an_experiment_file_and_in_the_identity_of_a_run(tmp_path):
     assert identity(plan(experiment))["contents"] != before
 
 
+def test_an_algorithm_s_own_fleet_is_found_beside_the_file_too(tmp_path):
+    (tmp_path / "fleet.csv").write_text("device,latency_s\na,3\n")
+    own = {"name": "paota", "timing": {"fleet_file": "fleet.csv", "latency": "fleet"}}
+    made = Experiment.from_dict({"algorithms": [own]}, base=tmp_path)
+    assert made.contestants[0].timing.fleet_file == str((tmp_path / "fleet.csv").resolve())
+
+
 def test_the_command_makes_shows_and_draws(tmp_path, capsys):
     file = tmp_path / "phones.csv"
     assert main(["fleet", str(file), "--make", "50", "--days", "2"]) == 0
