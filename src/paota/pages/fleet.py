@@ -66,9 +66,8 @@ def findings(found: Description) -> list[str]:
         said.append(f"{found.never:,} of {found.devices:,} devices are never there.")
     if len(found.stay_s):
         away = f", and is away for {duration(float(np.median(found.gap_s)))} between" if len(found.gap_s) else ""
-        said.append(
-            f"Half of the time that a device comes, it stays for {duration(float(np.median(found.stay_s)))} or longer{away}."
-        )
+        stays = duration(float(np.median(found.stay_s)))
+        said.append(f"Half of the times that a device comes it stays for {stays} or longer{away}.")
     if not found.repeats:
         said.append("What the last rows say holds for good; timing.fleet_repeat_s would let it start over.")
     return said
