@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,19 @@ class CallbackError(Exception):
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
         self.result: Result | None = None
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is safe to print: no control character, line break or change of direction that a terminal obeys."""
+    return not any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in _DIRECTIONS for c in text)
+
+
+def printable(text: str) -> str:
+    """`text` with what `is_plain` refuses, line breaks excepted, written as escapes: `\\x1b`."""
+    return "".join(c if c == "\n" or is_plain(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+_DIRECTIONS = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str], also: Mapping[str, str] | None = None) -> UserError:

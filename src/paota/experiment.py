@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import settings as _settings
 from .air.settings import Air
 from .data.settings import Data
-from .errors import UnknownSetting, UserError, unknown_name
+from .errors import UnknownSetting, UserError, is_plain, unknown_name
 from .faults.settings import Faults, Guards
 from .models.settings import ModelChoice
 from .plugins import load_plugin
@@ -68,7 +70,7 @@ class Contestant:
 DEFAULT_ALGORITHMS = ({"name": "paota"}, {"name": "local-sgd"}, {"name": "cotaf"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Experiment:
     """The whole setting. Make one with `Experiment.from_dict`, `.from_file` or `.preset`; change one with `.override`."""
 
@@ -89,6 +91,10 @@ class Experiment:
     contestants: tuple[Contestant, ...]
     plugins: tuple[str, ...] = ()  # whole paths
     base: Path = field(default=Path(), compare=False)  # relative paths in the file start here
+
+    def __repr__(self) -> str:
+        names = ", ".join(contestant.label for contestant in self.contestants)
+        return f"<paota.Experiment '{self.name}': {names} with {self.data.devices:,} devices on {self.data.dataset}>"
 
     @property
     def model(self) -> Model:
@@ -118,6 +124,8 @@ class Experiment:
             if key not in known:
                 raise UnknownSetting(key, known)
         top = _settings.parse(TopSettings, {k: table[k] for k in _TOP_KEYS if k in table}, "experiment")
+        if not is_plain(top.name):
+            raise UserError(f"experiment.name must be a text without control characters, not {top.name!r:.80}")
         if top.rounds is not None and top.duration_s is not None:
             raise UserError("give rounds or duration_s, not both")
         plugins = tuple(dict.fromkeys(str((base / name).resolve()) for name in top.plugins))
@@ -225,13 +233,13 @@ _TOP_KEYS = tuple(f.name for f in dataclasses.fields(TopSettings))
 def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
     """Files named relative to the experiment file get their whole path, so that the settings mean the same anywhere."""
     located = dict(table)
-    for section, key in (("data", "dataset"), ("timing", "trace_file")):
+    for section, key in (("data", "dataset"), ("timing", "trace_file"), ("timing", "fleet_file")):
         mine = table.get(section)
         name = mine.get(key) if isinstance(mine, Mapping) else None
         if isinstance(name, str) and name not in DATASETS and "\0" not in name and len(name) < 4096:
             with contextlib.suppress(OSError):
                 if (base / name).exists():
-                    located[section] = {**table[section], key: str((base / name).resolve())}
+                    located[section] = {**located[section], key: str((base / name).resolve())}
     return located
 
 
@@ -262,8 +270,8 @@ def _contestants(entries: Any, table: Mapping[str, Any]) -> tuple[Contestant, ..
         if not isinstance(name, str):
             raise UserError(f"{where} needs a name, one of: {', '.join(ALGORITHMS)}")
         label = entry.pop("label", name)
-        if not isinstance(label, str) or not label.strip():
-            raise UserError(f"{where}.label must be a text, not {label!r}")
+        if not isinstance(label, str) or not label.strip() or not is_plain(label):
+            raise UserError(f"{where}.label must be a text without control characters, not {label!r:.80}")
         overrides = {key: entry.pop(key) for key in OVERRIDABLE if key in entry}
         sections: dict[str, Any] = {}
         for key in OVERRIDABLE:
@@ -292,8 +300,11 @@ def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
             entries = [dict(entry) for entry in changed.get("algorithms", DEFAULT_ALGORITHMS)]
             label, *rest = rest
             mine = [entry for entry in entries if entry.get("label", entry.get("name")) == label]
-            if not mine or not rest:
-                raise unknown_name("algorithm label", label, [str(e.get("label", e.get("name"))) for e in entries])
+            if not mine:
+                labels = [str(entry.get("label", entry.get("name"))) for entry in entries]
+                raise unknown_name("algorithm label", label, labels, ALGORITHMS.also)
+            if not rest:
+                raise UserError(f"'{dotted}' is a whole table: set one of its keys, e.g. {dotted}.payload")
             _put(mine[0], rest, value, dotted)
             changed["algorithms"] = entries
         else:
@@ -328,24 +339,35 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise UserError(f"--set needs section.key=value, not '{text}'")
     try:
-        return key, tomllib.loads(f"value = {raw.strip()}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+        return key, parse_toml(f"value = {raw.strip()}")["value"]
+    except (ValueError, RecursionError):
         return key, raw.strip()
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
     file = Path(path)
-    if not file.is_file():
+    if not os.path.isfile(file):  # noqa: PTH113  false, too, for what is no path at all
         hint = f"; did you mean the preset, '--preset {path}'?" if str(path) in preset_names() else ""
         raise UserError(f"no such experiment file: '{path}'{hint}")
     if file.stat().st_size > MAX_FILE_BYTES:
         raise UserError(f"'{path}' is larger than {MAX_FILE_BYTES >> 20} MiB: not an experiment file")
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return parse_toml(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number with thousands of digits
         raise UserError(f"'{path}' is not a valid TOML file: {error}") from None
     except OSError as error:
         raise UserError(f"'{path}' cannot be read: {error.strerror}") from None
+
+
+# A key of many parts: the parser's time grows with the square of their number.
+_DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The table that a TOML text holds; a ValueError says what is wrong with it."""
+    if _DEEP_KEY.search(text):
+        raise ValueError("a key has more than 64 parts")
+    return tomllib.loads(text)
 
 
 PRESETS = Path(__file__).parent / "presets"

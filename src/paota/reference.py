@@ -121,8 +121,11 @@ def explained(error: UnknownSetting) -> UserError:
     """The sentence for a setting that does not exist, with those in all sections that may be meant."""
     section, _, name = error.name.rpartition(".")
     here = {known.rpartition(".")[2]: known for known in error.known}
-    near = nearest(name, list(here), cutoff=ALIKE)
-    meant = [f"'{here[near]}'"] if near else [one.meant(error.name) for one in _meant(name, section)]
+    near = nearest(name, list(here), cutoff=1.0)
+    elsewhere = _meant(name, section)
+    if not near and not any(plain(name) in map(plain, (one.name, *one.also)) for one in elsewhere):
+        near = nearest(name, list(here), cutoff=ALIKE)  # a word alike in its own place, before those elsewhere
+    meant = [f"'{here[near]}'"] if near else [one.meant(error.name) for one in elsewhere]
     hint = f"did you mean {' or '.join(meant)}?" if meant else listed(sorted(error.known))
     return UserError(f"unknown setting '{error.name}': {hint}")
 

@@ -16,6 +16,7 @@ from .errors import UserError
 
 Seeds = int | Sequence[int]  # how many, or which
 LARGEST_SEED = 2**31 - 1
+MOST_SEEDS = 1_000_000
 
 
 class Purpose(IntEnum):
@@ -39,6 +40,7 @@ class Purpose(IntEnum):
     AUGMENTATION = 16
     SIGNAL = 17
     PRIVACY_NOISE = 18
+    BROADCAST = 19
 
 
 def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:
@@ -51,6 +53,11 @@ def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:
     if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool):
         if seeds < 1:
             raise UserError(f"seeds must be at least 1, not {seeds}")
+        if seeds > MOST_SEEDS or first + seeds - 1 > LARGEST_SEED:
+            raise UserError(
+                f"seeds: so many repetitions from seed {first} on are too many: at most {MOST_SEEDS:,}, and up to seed "
+                f"{LARGEST_SEED}"
+            )
         return tuple(range(first, first + int(seeds)))
     numbers = None if isinstance(seeds, str | bytes | bool) or not hasattr(seeds, "__iter__") else list(seeds)
     if not numbers or not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers):

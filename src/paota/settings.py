@@ -19,6 +19,9 @@ from .registry import Registry
 
 T = TypeVar("T")
 
+LARGEST_WHOLE = 2**31 - 1
+LARGEST_FLOAT, SMALLEST_FLOAT = 3.4028234e38, 1.1754944e-38  # of single precision; smaller ones are flushed to 0
+
 
 def setting(
     default: Any,
@@ -231,7 +234,7 @@ def _to_float(value: int | float, name: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise UserError(f"{name} is too large for a number: {str(value)[:20]}...") from None
+        raise UserError(f"{name} is too large for a number: {_describe(value)}") from None
 
 
 def _check_range(value: Any, limits: Mapping[str, Any], name: str) -> None:
@@ -241,13 +244,28 @@ def _check_range(value: Any, limits: Mapping[str, Any], name: str) -> None:
         raise unknown_name(f"value of {name}", value, limits["options"])
     if isinstance(value, int | float) and not isinstance(value, bool):
         if "above" in limits and not value > limits["above"]:
-            raise UserError(f"{name} must be greater than {limits['above']}, not {value}")
+            raise UserError(f"{name} must be greater than {limits['above']}, not {_describe(value)}")
         if "low" in limits and value < limits["low"]:
-            raise UserError(f"{name} must be at least {limits['low']}, not {value}")
+            raise UserError(f"{name} must be at least {limits['low']}, not {_describe(value)}")
         if "high" in limits and value > limits["high"]:
-            raise UserError(f"{name} must be at most {limits['high']}, not {value}")
+            share = f"; did you mean {value / 100:g}?" if limits["high"] == 1 and value <= 100 else ""
+            raise UserError(f"{name} must be at most {limits['high']}, not {_describe(value)}{share}")
+        _check_computable(value, name)
+
+
+def _check_computable(value: int | float, name: str) -> None:
+    """Programs compute with whole numbers of 32 bits and floats of single precision: what would become another is refused."""
+    if isinstance(value, int):
+        if abs(value) > LARGEST_WHOLE:
+            raise UserError(f"{name} must be at most {LARGEST_WHOLE}, not {_describe(value)}")
+    elif abs(value) > LARGEST_FLOAT:
+        raise UserError(f"{name} must be at most {LARGEST_FLOAT:.3g} in size, not {value}")
+    elif 0 < abs(value) < SMALLEST_FLOAT:
+        raise UserError(f"{name} must be 0 or at least {SMALLEST_FLOAT:.3g} in size, not {value}")
 
 
 def _describe(value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > 128:  # Python refuses to print very long ones
+        return f"a whole number of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."

@@ -6,6 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 
+from paota.errors import UserError
 from paota.experiment import Experiment
 from paota.runs import files
 from paota.runs.results import Result, Trajectory
@@ -62,6 +63,13 @@ def test_summary_by_hand(result):
 def test_time_to(result):
     assert result.time_to(0.5) == {"a": 16.0, "b": 15.0}
     assert result.time_to(0.9, "a") == math.inf
+
+
+def test_time_to_something_that_is_no_accuracy(result):
+    with pytest.raises(UserError, match=r"did you mean time_to\(0.8\)"):
+        result.time_to(80)
+    with pytest.raises(UserError, match="a number, not"):
+        result.time_to("0.8")
 
 
 def test_arrays(result):

@@ -80,7 +80,31 @@ def test_clipping_shortens_without_turning():
     from paota.faults.signals import Checked, corrupt_and_guard
 
     update = jnp.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
-    work = Checked(update + 1.0, update, jnp.ones(3, bool))
+    work = Checked(update + 1.0, update, jnp.ones(3, bool), jnp.ones((3, 2)))
     checked = corrupt_and_guard(Faults(), Guards(max_update_norm=1.0), jax.random.key(0), jnp.arange(3), work)
     np.testing.assert_allclose(checked.update, [[0.6, 0.8], [0.3, 0.4], [0, 0]], rtol=1e-6)
     np.testing.assert_allclose(checked.local_model, [[1.6, 1.8], [1.3, 1.4], [1, 1]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e9, 1e19, 1e30, 3e38])
+def test_clipping_very_long_updates(size):
+    """Neither does the start cancel in single precision, nor do squares overflow."""
+    import jax
+    import jax.numpy as jnp
+
+    from paota.faults.settings import Faults, Guards
+    from paota.faults.signals import Checked, corrupt_and_guard
+
+    start = jnp.full((1, 2), 0.123456)
+    update = jnp.array([[0.6, 0.8]]) * size
+    work = Checked(start + update, update, jnp.ones(1, bool), start)
+    checked = corrupt_and_guard(Faults(), Guards(max_update_norm=2.0), jax.random.key(0), jnp.arange(1), work)
+    np.testing.assert_allclose(checked.update, [[1.2, 1.6]], rtol=1e-6)
+    np.testing.assert_allclose(checked.local_model, start + checked.update, rtol=1e-6)
+
+
+def test_all_held_back_are_all_silent():
+    held = {"faults": {"corrupted": 1.0}, "guards": {"reject_non_finite": True}, "algorithms": [{"name": "paota"}]}
+    (only,) = simulate.run({**BASE, "rounds": 3, **held}).trajectories
+    assert only.metrics["ready"].sum() > 0
+    np.testing.assert_array_equal(only.metrics["silent"], only.metrics["ready"])

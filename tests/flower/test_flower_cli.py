@@ -12,6 +12,7 @@ import pytest
 import paota
 from paota.cli import main
 from paota.flower.deployment import Deployment
+from paota.registry import ALGORITHMS
 
 WITHOUT_FLOWER = """
 import sys
@@ -58,9 +59,8 @@ def test_algorithms_are_chosen_by_label_and_must_be_deployable() -> None:
     ]
     with pytest.raises(paota.UserError, match="did you mean 'paota'"):
         Deployment(algorithms="poata").contestants(experiment)
-    grouped = paota.Experiment.from_dict({"algorithms": [{"name": "air-fedga"}]})
-    with pytest.raises(paota.UserError, match="'air-fedga' cannot be deployed yet"):
-        Deployment().contestants(grouped)
+    others = [{"name": name} for name in ALGORITHMS if ALGORITHMS[name].__module__.startswith("paota.")]
+    assert len(Deployment().contestants(paota.Experiment.from_dict({"algorithms": others}))) == len(others)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,15 @@ def test_keys_are_made_once_and_secrets_are_the_owners(tmp_path: Path, capsys: p
         "ca.crt", "server.crt", "server.key", "node-0", "node-0.pub", "node-1", "node-1.pub",
     }  # fmt: skip
     assert {(keys / name).stat().st_mode & 0o777 for name in ("server.key", "node-0", "node-1")} == {0o600}
+    from paota.flower.certificates import make_node_key
+
+    (tmp_path / "open").write_text("somebody else's file")
+    (tmp_path / "open").chmod(0o644)
+    (keys / "node-1").unlink()
+    (keys / "node-1").symlink_to(tmp_path / "open")
+    assert not make_node_key(keys, "node-1").is_symlink()
+    assert (tmp_path / "open").read_text() == "somebody else's file"
+    assert (keys / "node-1").stat().st_mode & 0o777 == 0o600
     assert main(["keys", str(keys), "--devices", "2", "--names", "x"]) == 2
     assert "exists already" in capsys.readouterr().err
     assert main(["device", "server.example.org:8000", "--keys", str(keys), "--device", "2", "--devices", "3"]) == 2

@@ -47,6 +47,13 @@ CASES = {
     "fedasync": {"name": "fedasync"},
     "fed-plus": {"name": "paota-plus", "label": "fed-plus"},
     "fed-first": {"name": "local-sgd", "label": "fed-first", "participants": 3, "selected": 9},
+    "fed-groups": {"name": "air-fedga", "label": "fed-groups", "groups": 3},
+    "tiers": {"name": "tt-fed", "label": "tiers", "timing": {"period_s": 3.0}},
+    "fed-deadline": {"name": "local-sgd", "label": "fed-deadline", "participants": 9, "deadline_s": 9.7},
+    "threshold": {"name": "threshold"},
+    "full-power": {"name": "full-power"},
+    "baa": {"name": "baa"},
+    "majority-vote": {"name": "majority-vote"},
     "paota-augmented": {"name": "paota", "label": "paota-augmented", "training": {"augment": "crop-flip"}},
 }  # fmt: skip
 
@@ -56,6 +63,11 @@ LONG = (
     "paota-trained-otherwise",
     "local-sgd-samples",
     "paota-fresh",
+    "fed-deadline",
+    "threshold",
+    "full-power",
+    "baa",
+    "majority-vote",
 )  # compile programs of their own
 
 
@@ -88,6 +100,13 @@ def test_deployment_equals_simulation(label: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(real.model, sim.model, rtol=0, atol=2e-5 * np.abs(sim.model).max())
     np.testing.assert_allclose(real.metrics["test_accuracy"], sim.metrics["test_accuracy"], atol=0.011)
     np.testing.assert_allclose(real.metrics["train_loss"], sim.metrics["train_loss"], rtol=1e-3)
+
+
+def test_every_algorithm_that_can_be_deployed_is_compared() -> None:
+    from paota.registry import ALGORITHMS
+
+    own = {name for name in ALGORITHMS if ALGORITHMS[name].__module__.startswith("paota.")}
+    assert own == {str(case["name"]) for case in CASES.values()}
 
 
 def test_the_run_folder_is_the_simulators(tmp_path: Path) -> None:

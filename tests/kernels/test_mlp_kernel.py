@@ -241,6 +241,24 @@ def test_a_compiler_that_fails_is_told(monkeypatch, tmp_path):
         build.outcome.cache_clear()
 
 
+@pytest.mark.parametrize("bytes_left", [0, 5000])
+def test_a_damaged_library_is_compiled_again(monkeypatch, tmp_path, caplog, bytes_left):
+    """Loaded as it is, a truncated one ends the process (SIGBUS), and an empty one changes the bits of a run."""
+
+    def compile_(compiler, name, file, *flags):
+        file.write_bytes(b"x" * 10_000)
+
+    monkeypatch.setenv("PAOTA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(build, "build", compile_)
+    (file, again) = (build._compiled("mlp") for _ in range(2))
+    assert file == again
+    file.write_bytes(b"x" * bytes_left)
+    whole = build._compiled("mlp")
+    assert whole.read_bytes() == b"x" * 10_000
+    assert "damaged" in caplog.text
+    assert len(list((tmp_path / "kernels").iterdir())) == 1
+
+
 def test_a_wheel_brings_a_library_for_each_level_of_processors(monkeypatch, tmp_path):
     monkeypatch.setattr(build, "SHIPPED", tmp_path)
     monkeypatch.setattr(build.platform, "machine", lambda: "x86_64")

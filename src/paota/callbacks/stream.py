@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import UserError
+from ..runs.files import cell_of
 from .base import Callback, Round, Start
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class CsvStream(Callback):
             if not self._begun:
                 self._writer.writerow(row)
             self._begun = True
-            self._writer.writerow("" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row.values())
+            self._writer.writerow(map(cell_of, row.values()))
 
     def end(self, result: Result | None) -> None:
         if self._file is not None:

@@ -1,22 +1,14 @@
-"""The command line. Each command lives in a module of its own with `add_parser(subparsers)` and `run(args) -> int`."""
+"""The command line. Nothing is imported before somebody answers for it: Ctrl-C gets its sentence from the start."""
 
 from __future__ import annotations
 
-import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from ..errors import UserError, did_you_mean, listed, nearest, unknown_name
-from ..plugins import load_plugin
-from . import bound, deploy, device, keys, new, power, presets, report, reproduce, run, settings, sweep, watch
-
-COMMANDS = {
-    "run": run, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
-    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "watch": watch, "settings": settings,
-}  # fmt: skip
-WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
+from ..interrupts import EXIT_CODE, leave
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,102 +16,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0; 1 if something failed, 2 for a mistake of the user's, 3 if a run diverged, 130 after Ctrl-C.
     """
-    parser = build_parser()
     try:
-        args = parser.parse_args(argv)
-        args.as_program = argv is None  # else a caller in this very process, which must not be replaced
-        if args.command is None:
-            parser.print_help()
-            return 0
-        for file in getattr(args, "plugin", ()):
-            load_plugin(file)  # also for run folders, which are read without running anything that they name
-        code: int = COMMANDS[args.command].run(args)
-        return code
-    except UserError as error:
-        print(f"paota: {error}", file=sys.stderr)
-        return 2
+        from . import commands
+
+        return commands.run(argv)
     except KeyboardInterrupt:
         print("paota: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of our output went away, e.g. `paota presets paper | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return EXIT_CODE
 
 
 def command() -> NoReturn:
     """The program `paota`. It does not wait for a computation that was left behind, which nothing can break off."""
+    signal.signal(signal.SIGINT, leave)
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    if "paota.simulate.crew" in sys.modules and sys.modules["paota.simulate.crew"].anybody_left():
+    crew = sys.modules.get("paota.simulate.crew")
+    if code == EXIT_CODE or (crew is not None and crew.anybody_left()):
         os._exit(code)
     sys.exit(code)
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, but every mistake is one sentence, with the nearest valid name."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (see '{self.prog} --help')")
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            raise unknown_name(
-                "command" if action.dest == "command" else f"value of {action.dest}", value, action.choices
-            )
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(**arguments, allow_abbrev=False)  # `--seed 3` must not mean `--seeds 3`
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words = list(sys.argv[1:] if args is None else args)
-        known, unknown = super().parse_known_args(words, namespace)
-        flags = [word for word in unknown if word.startswith("-")]
-        if flags:  # seen first by the command's own parser, which knows the flags that were meant
-            raise self._unknown_option(flags[0], words)
-        return known, unknown
-
-    def _unknown_option(self, word: str, words: list[str]) -> UserError:
-        """The sentence for an option that does not exist: it may be a setting, which --set changes."""
-        flag, _, value = word.partition("=")
-        options = list(self._option_string_actions)
-        meant = [f"--set {key}" for key in self._settings_meant(flag, value or _word_after(word, words))]
-        if near := nearest(flag, options):
-            meant.append(near)
-        return UserError(f"unknown option '{flag}': {did_you_mean(meant) if meant else listed(sorted(options))}")
-
-    def _settings_meant(self, flag: str, value: str) -> list[str]:
-        if "--set" not in self._option_string_actions:
-            return []
-        from ..reference import meant_by  # every setting there is
-
-        return [f"{setting.key}={value or 'VALUE'}" for setting in meant_by(flag.lstrip("-")) if not setting.under]
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
-    parser = Parser(prog="paota", description="Semi-asynchronous federated edge learning over the air.")
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for module in COMMANDS.values():
-        module.add_parser(commands)
-    for name in WITH_PLUGINS:
-        commands.choices[name].add_argument(
-            "--plugin", action="append", default=[], metavar="FILE.py",
-            help="import a Python file that registers algorithms, channels, ... of your own",
-        )  # fmt: skip
-    return parser
-
-
-def _word_after(word: str, words: list[str]) -> str:
-    """The value that was given to an option; "" if there is none."""
-    following = words[words.index(word) + 1 :] if word in words else []
-    return following[0] if following and not following[0].startswith("--") else ""
-
-
-class _Version(argparse.Action):
-    def __call__(self, parser, namespace, values, option_string=None):  # type: ignore[no-untyped-def]
-        from importlib.metadata import version
-
-        print(f"paota {version('paota')}")
-        parser.exit()

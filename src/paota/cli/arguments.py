@@ -67,7 +67,7 @@ def parse_seeds(text: str) -> int | tuple[int, ...]:
     try:
         parts = [int(part) for part in text.removesuffix(",").split(",")]
     except ValueError:
-        raise UserError(f"--seeds must be a number, such as 5, or seeds such as 1,2,3, not '{text}'") from None
+        raise UserError(f"--seeds must be a number, such as 5, or seeds such as 1,2,3, not '{text[:60]}'") from None
     if "," not in text and parts[0] < 1:
         raise UserError(f"--seeds must be at least 1, not {parts[0]}")
     return tuple(parts) if "," in text else parts[0]

@@ -133,7 +133,7 @@ def conclude(
     return Served(
         model=jnp.where(anyone, step.model, event.model),
         state=jax.tree.map(lambda new, old: jnp.where(anyone, new, old), step.state, event.state),
-        weight=step.share * (amplitude / divisor),
+        weight=jnp.where(amplitude != 0, step.share * (amplitude / divisor), 0.0),  # 0, too, where the divisor is
         amplitude=shown,
         similarity=event.report.get("similarity", nothing),
         transmit_power_w=transmit_power_w,

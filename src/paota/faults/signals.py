@@ -12,15 +12,20 @@ from ..rng import Purpose, draw_key
 from ..units import db_to_ratio
 from .settings import Faults, Guards
 
+SQUARES_SAFE = 2.0**40  # entries up to here can be squared and added up, whatever the number of parameters
 CORRUPTED, DEEP_FADE, CSI_OUTAGE = range(4, 7)
 
 
 class Checked(NamedTuple):
-    """The devices' models and updates after faults and guards, [n, d], and who may still transmit, [n]."""
+    """The devices' models and updates after faults and guards, [n, d], and who may still transmit, [n].
+
+    `start` [n, d]: the models that they began with; only `max_update_norm` needs it.
+    """
 
     local_model: jax.Array
     update: jax.Array
     ready: jax.Array
+    start: jax.Array | None = None
 
 
 def corrupt_and_guard(faults: Faults, guards: Guards, seed: jax.Array, device: jax.Array, work: Checked) -> Checked:
@@ -33,22 +38,34 @@ def corrupt_and_guard(faults: Faults, guards: Guards, seed: jax.Array, device: j
             update=jnp.where(bad, wrong, work.update), local_model=jnp.where(bad, start + wrong, work.local_model)
         )
     if guards.max_update_norm is not None:
-        norm = jnp.linalg.norm(work.update, axis=1, keepdims=True)
-        long = norm > guards.max_update_norm
-        shorter = work.update * jnp.where(long, guards.max_update_norm / jnp.where(long, norm, 1.0), 1.0)
+        assert work.start is not None
+        long, shorter = _shortened(work.update, guards.max_update_norm)
         work = work._replace(
             update=jnp.where(long, shorter, work.update),
-            local_model=jnp.where(long, work.local_model - work.update + shorter, work.local_model),
+            local_model=jnp.where(long, work.start + shorter, work.local_model),  # its own start: nothing cancels
         )
     if guards.reject_non_finite:
         fine = jnp.isfinite(work.local_model).all(axis=1)
         # Zeros instead of NaN: a silent device has weight 0, and 0 * NaN would still be NaN.
-        work = Checked(
-            jnp.where(fine[:, None], work.local_model, 0.0),
-            jnp.where(fine[:, None], work.update, 0.0),
-            work.ready & fine,
+        work = work._replace(
+            local_model=jnp.where(fine[:, None], work.local_model, 0.0),
+            update=jnp.where(fine[:, None], work.update, 0.0),
+            ready=work.ready & fine,
         )
     return work
+
+
+def _shortened(update: jax.Array, most: jax.Array | float) -> tuple[jax.Array, jax.Array]:
+    """(which of the updates [n, d] are longer than `most`, [n, 1]; all of them, with that length).
+
+    Squares of numbers beyond 1e19 overflow, so a very long update is divided first, by a power of two: no bit is lost.
+    """
+    peak = jnp.abs(update).max(axis=1, keepdims=True)
+    exponent = jnp.where((peak > SQUARES_SAFE) & jnp.isfinite(peak), jnp.frexp(peak)[1], 0)
+    scaled = jnp.ldexp(update, -exponent)
+    length = jnp.linalg.norm(scaled, axis=1, keepdims=True)
+    long = jnp.ldexp(length, exponent) > most
+    return long, scaled * (most / jnp.where(long, length, 1.0))
 
 
 def disturb(faults: Faults, seed: jax.Array, round: jax.Array, device: jax.Array, uplink: Uplink) -> Uplink:

@@ -139,11 +139,13 @@ def _aggregate(
         version=inputs.version, training=inputs.training,
     )  # fmt: skip
     trained = Trained(inputs.local, inputs.local - inputs.start, jnp.zeros(len(inputs.ready)))
-    prepared = engine.prepare(rule, key, row, trained, model, previous_model, inputs.num_samples)
+    prepared = engine.prepare(rule, key, row, trained, model, previous_model, inputs.num_samples, start=inputs.start)
     kept, memory = state
     event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, kept)
     uplink = engine.uplink_of(rule, key, row, prepared.ready, model.size)
     decision = engine.decide(rule.algorithm, rule.power, event, uplink)
-    served = engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))
+    everything = prepared.payload if rule.algorithm.needs_payloads else None
+    sums = engine.superpose(decision.gains, prepared.payload)
+    served = engine.conclude(rule.algorithm, event, decision, sums, everything)
     served, memory = engine.optimise(rule.server, model, served, memory)
     return served._replace(state=(served.state, memory))

@@ -82,6 +82,7 @@ def _usage(is_ca: bool) -> x509.KeyUsage:
 
 
 def _write_secret(path: Path, content: bytes) -> None:
-    """Readable by its owner only, from the first moment on."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+    """Readable by its owner only, from the first moment on; whatever had the name, a link included, is replaced."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
         stream.write(content)

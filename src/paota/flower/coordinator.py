@@ -1,5 +1,5 @@
-"""The server's loop in real time. `periodic` reads like the paper's Algorithm 1, `synchronous` like FedAvg, `buffered`
-like FedBuff (and FedAsync, whose buffer holds one).
+"""The server's loop in real time. `periodic` reads like the paper's Algorithm 1 (and TT-Fed, with tiers), `synchronous`
+like FedAvg, `buffered` like FedBuff (and FedAsync, whose buffer holds one), `grouped` like Air-FedGA.
 
 The coordinator knows a clock and a post office (`Post`), not Flower. Times are seconds of the experiment: real seconds
 divided by the deployment's `time_scale`.
@@ -110,6 +110,8 @@ class Coordinator:
         self.history = History()
         self.model = self.previous_model = aggregator.initial_model
         self.state = aggregator.initial_state()
+        self.waiting: list[Arrival] = []  # arrived, but their event is still to come
+        self.places: dict[int, int] = {}  # of each device: its tier, or its group
         self.restarts = self.lost = 0
         self.compute_s = 0.0
         if resume is not None:
@@ -119,20 +121,22 @@ class Coordinator:
 
     # ---- the schemes ----------------------------------------------------------------------------------------
 
-    def periodic(self) -> None:
-        """PAOTA, Algorithm 1."""
+    def periodic(self, *, tiered: bool = False) -> None:
+        """PAOTA, Algorithm 1. `tiered` (TT-Fed): a device whose first training took m periods may take part in every m-th."""
         self.begin()
         deadline_s = self.now_s
-        self.send(self.roster.idle(self.post.reachable()))  # round 0 broadcasts to all
+        self.send(self._unoccupied())  # round 0 broadcasts to all
         while not self.over(deadline_s + self.pace.period_s):
             deadline_s += self.pace.period_s  # (r+1) dT
             if self.now_s > deadline_s + self.pace.period_s:  # the machine slept: no burst of empty rounds
                 logger.warning("%.1f s: a deadline was missed by more than a period; going on from now", self.now_s)
                 deadline_s = self.now_s
-            ready = self.collect(until_s=deadline_s)
-            self.conclude(ready)
+            self.waiting += self.collect(until_s=deadline_s)
+            for flight in [arrival.flight for arrival in self.waiting]:
+                self.places.setdefault(flight.device, self.round + 1 - flight.version if tiered else 1)
+            self._conclude_those({k for k in self._waiting_devices() if (self.round + 1) % self.places[k] == 0})
             if not self.over(deadline_s + self.pace.period_s):
-                self.send(self.roster.idle(self.post.reachable()))  # the ready ones, and whoever else waits for a model
+                self.send(self._unoccupied())  # the ready ones, and whoever else waits for a model
             self.look_back()
 
     def synchronous(self, participants: int, selected: int | None = None, deadline_s: float | None = None) -> None:
@@ -181,21 +185,78 @@ class Coordinator:
 
         Ends with the event that brings the arrivals to `updates`; None: when the time is over.
         """
-        self.begin()
-        self.last_round = None if updates is None else 10**9
-        ready: list[Arrival] = []
-        arrived = 0
-        while not self.over(self.now_s) and (updates is None or arrived < updates):
-            waiting = {arrival.flight.device for arrival in ready}
-            self.send([k for k in self.roster.idle(self.post.reachable()) if k not in waiting])
-            ready += self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody)
-            if len(ready) >= count:
-                ready = _by_time(ready)
-                self.conclude(_by_device(ready[:count]))
-                ready, arrived = ready[count:], arrived + count
+        self._begin_counting(updates)
+        while not self._counted(updates):
+            self.send(self._unoccupied())
+            self.waiting = _by_time(
+                self.waiting + self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody)
+            )
+            if len(self.waiting) >= count:
+                self._conclude_those({arrival.flight.device for arrival in self.waiting[:count]})
                 self.look_back()
 
+    def grouped(self, groups: int, updates: int | None) -> None:
+        """Air-FedGA: a group whose members have all arrived, or been given up, is aggregated and begins again.
+
+        The quickest devices of the first training, that is the first to arrive, are the first group, and so on; whoever
+        comes later belongs to the last one. Ends as `share_ready` does.
+        """
+        self._begin_counting(updates)
+        sizes = [len(part) for part in np.array_split(np.arange(self.aggregator.num_devices), groups)]
+        ends = np.cumsum(sizes)
+        while not self._counted(updates):
+            busy = {flight.device for flight in self.roster.flights.values()} | self._waiting_devices()
+            begun = {self.places[k] for k in busy if k in self.places}
+            # A group begins together, after its event; a device without a group at once.
+            self.send([k for k in self._unoccupied() if self.places.get(k) not in begun])
+            arrivals = self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody)
+            for arrival in _by_time(arrivals):
+                place = int(np.searchsorted(ends, len(self.places), side="right"))
+                self.places.setdefault(arrival.flight.device, min(place, groups - 1))
+            self.waiting += arrivals
+            for group in self._complete_groups(sizes):
+                if not self._counted(updates):
+                    self._conclude_those({k for k, place in self.places.items() if place == group})
+                    self.look_back()
+
     # ---- their steps --------------------------------------------------------------------------------------------
+
+    def _begin_counting(self, updates: int | None) -> None:
+        self.begin()
+        self.last_round = None if updates is None else 10**9
+
+    def _counted(self, updates: int | None) -> bool:
+        """Whether the time is over, or the arrivals have come to `updates`."""
+        arrived = sum(len(participants.device) for participants in self.history.participants)
+        return self.over(self.now_s) or (updates is not None and arrived >= updates)
+
+    def _waiting_devices(self) -> set[int]:
+        return {arrival.flight.device for arrival in self.waiting}
+
+    def _unoccupied(self) -> list[int]:
+        """Devices that can be sent a model: reachable, not at work, and not waiting for their event."""
+        return [k for k in self.roster.idle(self.post.reachable()) if k not in self._waiting_devices()]
+
+    def _conclude_those(self, due: Collection[int]) -> None:
+        """Aggregate the devices that are `due` of those that wait; the others go on waiting."""
+        now = [arrival for arrival in self.waiting if arrival.flight.device in due]
+        self.waiting = [arrival for arrival in self.waiting if arrival.flight.device not in due]
+        self.conclude(_by_device(now))
+
+    def _complete_groups(self, sizes: Sequence[int]) -> list[int]:
+        """Groups of which somebody waits and nobody is at work, by the time of their last arrival.
+
+        A group that has not its whole size yet is complete when no first training is under way any more.
+        """
+        at_work = {flight.device for flight in self.roster.flights.values()}
+        forming = any(k not in self.places for k in at_work)
+        last_s: dict[int, float] = {}
+        for arrival in self.waiting:
+            group = self.places[arrival.flight.device]
+            last_s[group] = max(last_s.get(group, 0.0), arrival.finish_s)
+        members = {g: [k for k, place in self.places.items() if place == g] for g in last_s}
+        whole = [g for g in last_s if (len(members[g]) >= sizes[g] or not forming) and at_work.isdisjoint(members[g])]
+        return sorted(whole, key=lambda g: (last_s[g], g))
 
     @property
     def round(self) -> int:
@@ -267,7 +328,7 @@ class Coordinator:
         self.history.append(time_s, arrivals, concluded)
         self.previous_model, self.model, self.state = self.model, concluded.model, concluded.state
         self.history.judged[-1] = (math.nan, math.nan, concluded.train_loss)
-        wanted = self.roster.versions_in_flight()
+        wanted = self.roster.versions_in_flight() | {arrival.flight.version for arrival in self.waiting}
         self.versions = {v: w for v, w in self.versions.items() if v in wanted} | {self.round: self.model}
         self.compute_s += time.perf_counter() - begin
         self.save(self.checkpoint())
@@ -301,8 +362,8 @@ class Coordinator:
         return Checkpoint(
             label=self.label, history=self.history, model=self.model, previous_model=self.previous_model,
             state=[np.asarray(leaf) for leaf in jax.tree.leaves(self.state)], trainings=self.roster.trainings,
-            incidents=list(self.roster.incidents.values()), in_flight=len(self.roster.flights),
-            lost=self.lost, restarts=self.restarts, compute_s=self.compute_s, lengths=self.influence.lengths,
+            incidents=list(self.roster.incidents.values()), in_flight=len(self.roster.flights) + len(self.waiting),
+            places=self.places, lost=self.lost, restarts=self.restarts, compute_s=self.compute_s, lengths=self.influence.lengths,
         )  # fmt: skip
 
     # ---- inside -------------------------------------------------------------------------------------------------
@@ -312,7 +373,7 @@ class Coordinator:
         self.state = jax.tree.unflatten(jax.tree.structure(self.state), checkpoint.state)
         self.roster.trainings = list(checkpoint.trainings)
         self.roster.incidents = {(i.device, i.kind): i for i in checkpoint.incidents}
-        self.influence.lengths = dict(checkpoint.lengths)
+        self.influence.lengths, self.places = dict(checkpoint.lengths), dict(checkpoint.places)
         self.restarts, self.compute_s = checkpoint.restarts + 1, checkpoint.compute_s
         self.lost = checkpoint.lost + checkpoint.in_flight
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,9 @@ from ..algorithms.base import keeps_memory
 from ..errors import UserError, unknown_name
 from ..experiment import Contestant, Experiment, as_experiment, preset_names, read_preset
 from ..settings import setting
-from ..timing.schemes import Buffered, Periodic, ShareReady, Synchronous
+from ..timing.schemes import Buffered, Grouped, Periodic, ShareReady, Synchronous, Tiered
 
-Deployable = Periodic | Synchronous | Buffered | ShareReady
+Deployable = Periodic | Tiered | Synchronous | Buffered | ShareReady | Grouped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,6 @@ def _check_simulated(contestant: Contestant) -> None:
     only = {
         "power.energy_budget_j": contestant.power.energy_budget_j,
         "guards.noise_multiplier": contestant.guards.noise_multiplier,
-        "air.downlink_bps": contestant.air.downlink_bps,
     }
     for name, value in only.items():
         if value is not None:
@@ -92,8 +92,9 @@ def scheme_of(contestant: Contestant) -> Deployable:
     if keeps_memory(contestant.algorithm):
         raise UserError(f"'{contestant.label}' cannot be deployed yet: its devices would have to keep a memory")
     if not isinstance(scheme, Deployable):
+        known = ", ".join(kind.__name__.lower() for kind in typing.get_args(Deployable))
         raise UserError(
-            f"the algorithm '{contestant.algorithm_name}' cannot be deployed yet: its scheme is "
-            f"{type(scheme).__name__.lower()}, and a deployment knows periodic, synchronous and buffered ones"
+            f"the algorithm '{contestant.algorithm_name}' cannot be deployed: its scheme is {type(scheme).__name__}, and a "
+            f"deployment knows {known} ones"
         )
     return scheme

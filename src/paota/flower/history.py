@@ -6,7 +6,7 @@ import dataclasses
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..experiment import Contestant
 from ..runs import checkpoint as codec
 from ..runs.results import Trajectory
 from ..simulate import Plan
+from ..simulate.planning import costs_of
 from ..simulate.records import trajectory_of
 from ..timing.timeline import Participants, Timeline
 from .aggregation import Concluded
@@ -83,6 +84,8 @@ class History:
         return trajectory_of(
             plan, contestant, seed, self.timeline(), self._log(), self.initial,
             model=model, diverged_round=self.diverged_round, compute_s=compute_s,
+            # Real devices were as long at work as they were; what the simulator imagines beside that is not theirs.
+            costs=replace(costs_of(plan, contestant, seed), attendance=None, downloads=None, block_s=0.0),
         )  # fmt: skip
 
     def _log(self) -> Log:
@@ -120,6 +123,7 @@ class Checkpoint:
     compute_s: float = 0.0
     finished: bool = False
     lengths: dict[int, float] = field(default_factory=dict)  # of each device's last update
+    places: dict[int, int] = field(default_factory=dict)  # tier or group of each device
 
 
 class CheckpointFolder:
@@ -148,6 +152,7 @@ class CheckpointFolder:
             "lost": c.lost, "restarts": c.restarts, "compute_s": c.compute_s, "finished": c.finished,
             "incidents": [dataclasses.asdict(incident) for incident in c.incidents],
             "lengths": {str(device): length for device, length in c.lengths.items()},
+            "places": {str(device): place for device, place in c.places.items()},
         }  # fmt: skip
         arrays = {
             "initial": np.array(h.initial), "model": c.model, "previous_model": c.previous_model,
@@ -169,6 +174,7 @@ class CheckpointFolder:
                 history=history, model=arrays["model"], previous_model=arrays["previous_model"], state=state,
                 trainings=arrays["trainings"].tolist(),
                 lengths={int(device): float(length) for device, length in facts.pop("lengths").items()},
+                places={int(device): int(place) for device, place in facts.pop("places").items()},
                 incidents=[Incident(**i) for i in facts.pop("incidents")],
                 **facts,
             )  # fmt: skip

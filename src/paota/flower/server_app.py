@@ -15,14 +15,17 @@ from flwr.app import Context
 from flwr.serverapp import Grid
 
 from .. import simulate
+from ..air.downlink import IdealDownlink
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
-from ..runs.files import to_toml, write_text
+from ..runs.contents import fingerprints
+from ..runs.files import read_json, to_toml, write_json, write_text
 from ..runs.folder import write_folder
+from ..runs.lock import only_one
 from ..runs.results import Result
 from ..simulate.schedule import Schedule
-from ..timing.latency import Latencies
-from ..timing.schemes import Buffered, ShareReady, Synchronous, World
+from ..simulate.surroundings import attendance_of, computing_latencies
+from ..timing.schemes import Buffered, Grouped, ShareReady, Synchronous, Tiered, World
 from .aggregation import Aggregator
 from .coordinator import Clock, Coordinator, Pace, RealClock
 from .deployment import Deployment, scheme_of
@@ -31,6 +34,7 @@ from .history import Checkpoint, CheckpointFolder, History
 from .influence import Influence
 
 logger = logging.getLogger("paota.flower")
+CONTENTS = "contents.json"  # of an unfinished deployment: hashes of the files that its experiment names
 
 
 def serve(grid: Grid, context: Context, folder: Path, *, clock: Clock | None = None) -> Result:
@@ -41,17 +45,31 @@ def serve(grid: Grid, context: Context, folder: Path, *, clock: Clock | None = N
     contestants = deployment.contestants(experiment)
     plan = simulate.plan(dataclasses.replace(experiment, contestants=tuple(contestants)))
     out = _out_folder(deployment, plan.experiment)
+    with only_one(out):
+        return _serve_into(out, plan, grid, deployment, contestants, clock or RealClock())
+
+
+def _serve_into(
+    out: Path, plan: simulate.Plan, grid: Grid, deployment: Deployment, contestants: list[Contestant], clock: Clock
+) -> Result:
+    experiment = plan.experiment
     started = datetime.now(UTC)
     schedule = Schedule(plan)
     done, trajectories = [], []
     for i, contestant in enumerate(contestants):
         last_one = i == len(contestants) - 1
-        run = _Run(schedule, contestant, deployment, grid, clock or RealClock(), out / f"checkpoint-{i}")
+        run = _Run(schedule, contestant, deployment, grid, clock, out / f"checkpoint-{i}")
         done.append(last := run.go(wait_for_devices=not last_one))
         trajectories.append(last.history.trajectory(plan, contestant, experiment.seed, last.model, last.compute_s))
+        if not trajectories[-1].metrics["ready"].any():
+            logger.warning(
+                "%s: nobody was ever ready, so nothing was learned: are the devices slower than the period, or stuck?",
+                contestant.label,
+            )
     info = {**simulate.environment(started), "deployment": _facts(deployment, experiment, done)}
     result = Result(experiment=plan.experiment, trajectories=trajectories, info=info)
     write_folder(result, out)
+    (out / CONTENTS).unlink(missing_ok=True)
     for i in range(len(contestants)):
         CheckpointFolder(out / f"checkpoint-{i}").remove()
     logger.info("the run folder is %s", out.resolve())
@@ -68,7 +86,13 @@ class _Run:
         experiment = schedule.plan.experiment
         self.schedule, self.plan, self.contestant, self.deployment = schedule, schedule.plan, contestant, deployment
         self.grid, self.clock, self.checkpoints = grid, clock, CheckpointFolder(path)
-        self.latencies = Latencies(contestant.timing.latency, devices=experiment.data.devices, seed=experiment.seed)
+        attendance = attendance_of(contestant.timing)
+        self.latencies = computing_latencies(
+            experiment.data.devices, contestant, experiment.seed, attendance, model=self.plan.model,
+            dataset=self.plan.dataset, shards=self.plan.shards[experiment.seed],
+        )  # fmt: skip
+        if attendance is not None or not isinstance(contestant.air.downlink, IdealDownlink):
+            logger.warning("timing.fleet_file and air.downlink are for the simulator: real devices have their own")
         self.pace = Pace(
             rounds=experiment.horizon.rounds,
             duration_s=experiment.horizon.duration_s,
@@ -100,8 +124,10 @@ class _Run:
             coordinator.buffered(scheme.buffer_size, updates and math.ceil(updates / scheme.buffer_size))
         elif isinstance(scheme, ShareReady):
             coordinator.share_ready(scheme.count(world.latencies.devices), world.match_updates())
+        elif isinstance(scheme, Grouped):
+            coordinator.grouped(min(scheme.groups, world.latencies.devices), world.match_updates())
         else:
-            coordinator.periodic()
+            coordinator.periodic(tiered=isinstance(scheme, Tiered))
         return coordinator.finish(wait_for_devices=wait_for_devices)
 
     def _coordinator(self, saved: Checkpoint | None) -> Coordinator:
@@ -161,7 +187,9 @@ def _out_folder(deployment: Deployment, experiment: Experiment) -> Path:
         held = [file.name for file in out.iterdir() if not file.name.startswith(".")]
     except OSError as error:
         raise UserError(f"cannot use the folder '{out}': {error.strerror}") from None
-    going_on = deployment.resume and all(name.startswith("checkpoint-") or name == "experiment.toml" for name in held)
+    going_on = deployment.resume and all(
+        name.startswith("checkpoint-") or name in ("experiment.toml", CONTENTS) for name in held
+    )
     if held and not going_on:
         hint = (
             "is a finished run"
@@ -171,7 +199,12 @@ def _out_folder(deployment: Deployment, experiment: Experiment) -> Path:
         raise UserError(f"the folder '{out}' {hint}: choose another out")
     if held and "experiment.toml" in held and (out / "experiment.toml").read_text(encoding="utf-8") != text:
         raise UserError(f"the checkpoint in '{out}' belongs to another experiment (compare its experiment.toml)")
+    now = fingerprints(experiment)
+    if CONTENTS in held and (then := read_json(out / CONTENTS)) != now:
+        changed = next(path for path in {**now, **then} if now.get(path) != then.get(path))
+        raise UserError(f"the checkpoint in '{out}' was made with other contents of '{changed}'")
     write_text(out / "experiment.toml", text)
+    write_json(out / CONTENTS, now)
     return out
 
 

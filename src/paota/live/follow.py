@@ -6,7 +6,6 @@ import csv
 import io
 import math
 import time
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from ..callbacks.stream import FILE as TABLE
 from ..errors import UserError
+from ..experiment import read_toml
 from ..runs import files
 from ..runs.files import Columns
 from ..runs.folder import METRIC_TYPES, UNFINISHED, is_finished
@@ -65,8 +65,8 @@ class Follower:
     def _read_settings(self) -> dict[str, Any]:
         """As the file has them: a page needs no plug-in."""
         try:
-            return tomllib.loads((self.folder / "experiment.toml").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return read_toml(self.folder / "experiment.toml")
+        except UserError:
             return {}
 
     def _begin_anew(self) -> None:
@@ -92,7 +92,7 @@ class Follower:
         for row in rows:
             if len(row) == len(self._header):
                 for cells, name, cell in zip(self._cells, self._header, row, strict=True):
-                    cells.append(cell if METRIC_TYPES.get(name) is str else _number(cell))
+                    cells.append(files.text_of(cell) if METRIC_TYPES.get(name) is str else _number(cell))
         return bool(whole)
 
     def _metrics(self) -> Columns:

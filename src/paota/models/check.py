@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import memory
 from ..errors import UserError
 from ..rng import Purpose, device_key
 from .base import Model, loss_of, score_of
@@ -56,6 +57,8 @@ def _check(model: Model, input_shape: tuple[int, ...], num_classes: int, seed: i
             "own: paota.as_model(net, loss=..., score=...)"
         )
     _check_types(params)
+    size = sum(leaf.size for leaf in jax.tree.leaves(params))
+    memory.require(3 * 4 * size, f"model: to train its {size:,} parameters", "make it smaller")  # start, model, update
     _check_values(model.init(device_key(seed, Purpose.INITIAL_MODEL), input_shape, num_classes))
     classes = num_classes if needs_classes(model) else None
     try_out = getattr(model, "try_out", None) or functools.partial(_try_out, model, params)

@@ -11,8 +11,9 @@ from pathlib import Path
 from ..errors import UserError
 from ..pages.reproduction import draw_all, write_choices, write_page
 from ..runs.files import write_text
+from ..runs.lock import only_one
 from ..runs.pool import Watch, run_tasks
-from . import catalogue, choices, store, work
+from . import archive, catalogue, choices, store, work
 from .cells import Cell
 from .choices import Found
 from .claims import claims
@@ -69,9 +70,10 @@ def reproduce(
                 _compute(todo, out / "cells", processes, watch)
         return _load(wanted, out / "cells")
 
-    made = {**compute(cells), **compute([catalogue.crossed_cell(scale)])}  # the latter from the former
-    searched = not parts or catalogue.OPEN_CHOICES in parts
-    return write(out, scale, made, choices.search(scale, compute, noise_of(made, scale)) if searched else None)
+    with only_one(out):
+        made = {**compute(cells), **compute([catalogue.crossed_cell(scale)])}  # the latter from the former
+        searched = not parts or catalogue.OPEN_CHOICES in parts
+        return write(out, scale, made, choices.search(scale, compute, noise_of(made, scale)) if searched else None)
 
 
 def _compute(cells: Sequence[Cell], folder: Path, workers: int, watch: Watch) -> None:
@@ -86,6 +88,7 @@ def _compute(cells: Sequence[Cell], folder: Path, workers: int, watch: Watch) ->
 def write(out: Path, scale: catalogue.Scale, cells: Cells, found: Found | None = None) -> Reproduction:
     """Verdicts, tables, figures and the pages from finished cells and what the search over open choices found."""
     evidence = gather(cells, scale)
+    archive.write(out / archive.FILE, evidence)
     verdicts = [] if scale.quick else judge_all(evidence, claims())  # made-up data say nothing about the paper
     tables = write_tables(cells, evidence, verdicts, scale, out / "tables")
     figures = draw_all(cells, evidence, scale, out / "figures")

@@ -51,7 +51,10 @@ class Checkpoints:
 
     def save(self, unit: int, saved: Saved) -> None:
         """Write one unit; an earlier checkpoint of it is replaced."""
-        self.folder.mkdir(exist_ok=True)
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write '{self.folder}': {error.strerror}") from None
         arrays: Arrays = {f"state.{i}": np.asarray(leaf) for i, leaf in enumerate(saved.state)}
         arrays |= {f"log.{name}": column for name, column in saved.log.items()}
         facts = {"unit": unit, "done": saved.done, "compute_s": saved.compute_s, **self.identity}

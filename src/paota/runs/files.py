@@ -72,13 +72,28 @@ def jsonable(value: Any) -> Any:
 
 
 def write_csv(path: Path, columns: Columns) -> None:
-    """Tidy CSV; a missing number is an empty cell."""
+    """Tidy CSV; a missing number is an empty cell, and no text a formula (`cell_of`)."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-        writer.writerow(["" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row])
+        writer.writerow(map(cell_of, row))
     write_text(path, text.getvalue())
+
+
+def cell_of(value: Any) -> Any:
+    """A value as it stands in a CSV file: NaN is empty, and a text that a spreadsheet would compute gets an apostrophe."""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return "" if isinstance(value, float) and math.isnan(value) else value
+
+
+def text_of(cell: str) -> str:
+    """The text that `cell_of` has made a cell of."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 def read_csv(path: Path, types: Mapping[str, type]) -> Columns:
@@ -89,10 +104,13 @@ def read_csv(path: Path, types: Mapping[str, type]) -> Columns:
         columns: Columns = {}
         for name, cells in zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True):
             kind = types.get(name, float)
-            values = [math.nan if kind is float and cell == "" else kind(cell) for cell in cells]
+            values = [
+                math.nan if kind is float and cell == "" else text_of(cell) if kind is str else kind(cell)
+                for cell in cells
+            ]
             columns[name] = np.array(values, dtype=object if kind is str else kind)
         return columns
-    except (ValueError, csv.Error, OSError) as error:
+    except (ValueError, csv.Error, OSError, OverflowError) as error:
         raise UserError(f"'{path}' is not a table that paota wrote ({error})") from None
 
 

@@ -7,7 +7,9 @@ folder with a `run.json` is whole.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import math
 import shutil
 from collections.abc import Iterator
@@ -16,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import UserError
+from ..errors import UserError, is_plain
 from ..experiment import Experiment, read_toml
 from ..rng import Seeds, seed_numbers
 from . import files
 from .checkpoint import differences
 from .files import Columns
 from .results import RecordedExperiment, Result, Trajectory
+from .tables import check_tables
 
 if TYPE_CHECKING:
     from ..simulate import Plan
@@ -40,8 +43,8 @@ def refuse_used_folder(folder: str | Path) -> None:
     path = Path(folder)
     try:
         used = path.exists() and (not path.is_dir() or any(path.iterdir()))
-    except OSError as error:
-        raise UserError(f"cannot look into '{folder}': {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot look into '{folder}': {getattr(error, 'strerror', error)}") from None
     if used:
         raise UserError(f"'{folder}' exists already and is not empty: choose another folder")
 
@@ -91,10 +94,10 @@ def finish_folder(result: Result, path: Path) -> None:
 def remove_leftovers(path: Path) -> None:
     """What was needed only to go on; harmless to repeat, should the first time have been cut short."""
     shutil.rmtree(path / CHECKPOINTS, ignore_errors=True)
-    for name in (UNFINISHED, *LIVE):
-        (path / name).unlink(missing_ok=True)
-    for part in path.glob(".*.part"):  # of a write that was killed
-        part.unlink(missing_ok=True)
+    parts = path.glob(".*.part")  # of writes that were killed
+    for file in (path / UNFINISHED, *(path / name for name in LIVE), *parts):
+        with contextlib.suppress(OSError):  # not there, or on a disk that can only be read
+            file.unlink()
 
 
 def is_finished(path: Path) -> bool:
@@ -114,8 +117,8 @@ def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
         from ..pages import write
 
         write([result], path / "report.html")
-    facts = {"trajectories": [_facts(t) for t in result.trajectories], "checksums": checksums(path)}
-    files.write_json(path / "run.json", {**result.info, **facts})
+    told = files.jsonable({**result.info, "trajectories": [_facts(t) for t in result.trajectories]})
+    files.write_json(path / "run.json", {**told, "checksums": {**checksums(path), "run.json": _checksum_of(told)}})
 
 
 def checksums(path: Path) -> dict[str, str]:
@@ -126,6 +129,11 @@ def checksums(path: Path) -> dict[str, str]:
             with (path / name).open("rb") as stream:
                 found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
     return found
+
+
+def _checksum_of(told: Any) -> str:
+    """Of what `run.json` says beside the checksums."""
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def load(folder: str | Path, *, check: bool = True) -> Result:
@@ -143,38 +151,43 @@ def load(folder: str | Path, *, check: bool = True) -> Result:
         raise UserError(f"'{folder}' is not a finished run folder (no run.json in it)")
     info = files.read_json(path / "run.json")
     try:
-        written = info.pop("checksums", {})  # runs of version 0.1 have none
-        now = checksums(path) if check else written
+        written = dict(info.pop("checksums", {}))  # runs of version 0.1 have none
+        now = {**checksums(path), "run.json": _checksum_of(info)} if check else written
         changed = [name for name, checksum in written.items() if now.get(name) != checksum]
         if changed:
             raise UserError(
                 f"'{folder}': {' and '.join(changed)} changed after the run had been written, so its results are not what "
                 "was computed; paota.load(..., check=False) and paota report --unchecked read them as they are"
             )
-        facts = info.pop("trajectories")
+        facts = [_checked_facts(fact) for fact in info.pop("trajectories")]
+        experiment = _experiment(path)
         metrics = files.read_csv(path / "metrics.csv", METRIC_TYPES)
         devices = files.read_npz(path / "devices.npz")
         own = files.read_npz(path / OWN) if (path / OWN).is_file() else {}  # runs of version 0.1 have none
         models = files.read_npz(path / "models.npz")
-        order = list(dict.fromkeys(fact["label"] for fact in facts))
-        trajectories = []
-        for i, fact in enumerate(facts):
-            mine = (metrics["label"] == fact["label"]) & (metrics["seed"] == fact["seed"])
-            unit = order.index(fact["label"]), fact["seed"]
-            compute_s = fact.pop("compute_s")
-            trajectories.append(
-                Trajectory(
-                    **fact,
-                    compute_s=math.nan if compute_s is None else compute_s,
-                    metrics={k: v[mine] for k, v in metrics.items() if k not in ("label", "algorithm", "seed")},
-                    devices=_rows_of(devices, *unit),
-                    own=_rows_of(own, *unit) if own else {},
-                    model=models[str(i)],
-                )
-            )
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise UserError(f"'{folder}' is not a run folder of this version of paota ({error!r})") from None
-    return Result(experiment=_experiment(path), trajectories=trajectories, info=info)
+        trajectories = list(_trajectories(facts, metrics, devices, own, models))
+        check_tables(trajectories, int(experiment.to_dict()["data"]["devices"]))
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
+        raise UserError(f"'{folder}' is not a run folder of this version of paota ({error!r:.200})") from None
+    return Result(experiment=experiment, trajectories=trajectories, info=info)
+
+
+def _trajectories(
+    facts: list[dict[str, Any]], metrics: Columns, devices: Columns, own: Columns, models: Columns
+) -> Iterator[Trajectory]:
+    if not facts:
+        raise ValueError("there is no trajectory in it")
+    order = list(dict.fromkeys(fact["label"] for fact in facts))
+    for i, fact in enumerate(facts):
+        mine = (metrics["label"] == fact["label"]) & (metrics["seed"] == fact["seed"])
+        unit = order.index(fact["label"]), fact["seed"]
+        yield Trajectory(
+            **fact,
+            metrics={k: v[mine] for k, v in metrics.items() if k not in ("label", "algorithm", "seed")},
+            devices=_rows_of(devices, *unit),
+            own=_rows_of(own, *unit) if own else {},
+            model=models[str(i)],
+        )
 
 
 def _experiment(path: Path) -> Experiment | RecordedExperiment:
@@ -191,6 +204,21 @@ def differences_from(result: Result, experiment: Experiment, seeds: Seeds) -> It
     asked = {"seeds": seed_numbers(seeds, experiment.seed), "experiment": experiment.to_dict()}
     found = {"seeds": result.seeds, "experiment": result.experiment.to_dict()}
     yield from differences(files.jsonable(asked), files.jsonable(found))
+
+
+def _checked_facts(fact: dict[str, Any]) -> dict[str, Any]:
+    """What `_facts` has written, and not more."""
+    compute_s = fact["compute_s"]
+    kinds: dict[str, Any] = {
+        "label": str, "algorithm": str, "seed": int, "diverged_round": int | None, "stopped_round": int | None,
+        "compute_s": float | int | None,
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        value = fact.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, str) and not is_plain(value)):
+            raise ValueError(f"{name} of a trajectory is {value!r:.60}")
+    kept = {name: fact.get(name) for name in kinds}
+    return {**kept, "compute_s": math.nan if compute_s is None else float(compute_s)}
 
 
 def _facts(t: Trajectory) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ..errors import UserError
 from ..experiment import Experiment, as_experiment
 from ..pages.words import Score
 from ..rng import Seeds, seed_numbers
+from ..runs.lock import only_one
 from ..runs.pool import Update, Watch, run_tasks
 from ..runs.results import Result
 from ..runs.task import RunTask
@@ -135,7 +136,8 @@ def compute(
                 title=f"{spec.experiment.name}, {place(spec.axes, point.values)}",
             )
         )  # fmt: skip
-    failed = run_tasks(tasks, workers=workers, ray=ray, watch=watch)
+    with only_one(path):
+        failed = run_tasks(tasks, workers=workers, ray=ray, watch=watch)
     return {int(key): reason for key, reason in failed.items()}
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from ..errors import UserError
-from ..experiment import Experiment, parse_assignment
+from ..experiment import Experiment, parse_assignment, parse_toml
 
 MOST_POINTS = 100_000
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -45,8 +44,8 @@ def parse_axis(text: str) -> Axis:
     if not raw.strip():
         raise UserError(f"--over {key} names no value, e.g. --over {key}=1,2,3")
     try:
-        values = tomllib.loads(f"values = [{raw}]")["values"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+        values = parse_toml(f"values = [{raw}]")["values"]
+    except (ValueError, RecursionError):
         parts = raw.split(",")
         if any(not part.strip() for part in parts):
             raise UserError(f"--over {key}: an empty value between commas in '{raw}'") from None

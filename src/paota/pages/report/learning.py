@@ -215,7 +215,8 @@ def _bars(entry: Entry, study: Study, key: str) -> list[Trace]:
         "offsetgroup": entry.index,
         "x": [study.score.target(target) for target in study.targets],
     }
-    bars = {"type": "bar", "y": numbers(middle), "error_y": whiskers(low, middle, high)}
+    spread = {"error_y": whiskers(low, middle, high)} if len(entry.seeds) > 1 else {}
+    bars = {"type": "bar", "y": numbers(middle)} | spread
     texts = ["✕" if np.isnan(value) else quantity(value) for value in middle]
     above = {"y": numbers(np.nan_to_num(np.fmax(middle, high))), "textposition": "top center", "cliponaxis": False}
     written = {"type": "scatter", "mode": "text", "text": texts, "hoverinfo": "skip"} | above

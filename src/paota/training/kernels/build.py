@@ -102,14 +102,29 @@ def build(compiler: str, name: str, file: Path, compiling: tuple[str, ...] = (),
 
 
 def _compiled(name: str) -> Path:
+    """The library in the cache, compiled if it is not there whole: its name ends with the checksum of its content.
+
+    A library that is cut short would not fail to load but end the process when its missing pages are touched.
+    """
     compiler = find_compiler()
-    file = _folder() / f"{name}-{_fingerprint(name, compiler)}.so"
-    if not file.exists():
-        try:
-            build(compiler, name, file, ("-march=native",))
-        except CannotBuild:  # some compilers know no `native`
-            build(compiler, name, file)
-    return file
+    folder, stem = _folder(), f"{name}-{_fingerprint(name, compiler)}"
+    for file in folder.glob(f"{stem}-*.so"):
+        if file.stem == f"{stem}-{_checksum(file)}":
+            return file
+        logger.warning("paota: '%s' is damaged and compiled again", file)
+        file.unlink(missing_ok=True)
+    logger.warning("paota: building the quick kernel '%s' for this processor, once: some seconds", name)
+    new = folder / f".{stem}.{os.getpid()}.so"
+    try:
+        build(compiler, name, new, ("-march=native",))
+    except CannotBuild:  # some compilers know no `native`
+        build(compiler, name, new)
+    return new.replace(folder / f"{stem}-{_checksum(new)}.so")
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:20]
 
 
 def find_compiler() -> str:
