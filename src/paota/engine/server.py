@@ -41,7 +41,9 @@ class Served(NamedTuple):
 
     model: Float[Array, " d"]  # w^(r+1)
     state: Any
-    weight: Float[Array, " n"]  # alpha_k; sums to 1 over the ready devices, or to less where w^r keeps the rest
+    weight: Float[
+        Array, " n"
+    ]  # alpha_k; sums to 1 over the ready devices, to less where w^r keeps the rest, or to a step
     amplitude: Float[Array, " n"]  # p_k as received
     similarity: Float[Array, " n"]  # theta_k
     transmit_power_w: Float[Array, " n"]  # |phi_k payload_k|^2
