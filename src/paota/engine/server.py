@@ -43,7 +43,7 @@ class Served(NamedTuple):
     state: Any
     weight: Float[
         Array, " n"
-    ]  # alpha_k; sums to 1 over the ready devices, to less where w^r keeps the rest, or to a step
+    ]  # alpha_k; sums to 1 over the ready devices, or to the step: less where w^r keeps the rest
     amplitude: Float[Array, " n"]  # p_k as received
     similarity: Float[Array, " n"]  # theta_k
     transmit_power_w: Float[Array, " n"]  # |phi_k payload_k|^2
