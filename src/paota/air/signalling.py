@@ -42,8 +42,3 @@ def control_columns(algorithm: Algorithm, air: Air, timeline: Timeline, events: 
     scalars = ready * (reported_scalars(algorithm) + told) + stale * algorithm.broadcast(num_parameters)
     bits = np.concatenate([[0.0], scalars * float(air.scalar_bits)])
     return {"control_bits": bits, "control_s": bits / air.control_bps}
-
-
-def download_s(air: Air, num_parameters: int) -> float:
-    """How long a device waits for the model before it can train; 0 where that is free."""
-    return 0.0 if air.downlink_bps is None else num_parameters * air.scalar_bits / air.downlink_bps

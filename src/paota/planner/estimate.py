@@ -122,9 +122,10 @@ def noise_std(plan: Plan, contestant: Contestant, law: Law, pace: Pace) -> float
     sigma = math.sqrt(noise_power_w(contestant.air.bandwidth_hz, contestant.air.n0_dbm_per_hz) / 2)
     amplitude = contestant.power.max_power_w
     if contestant.power.cap == "physical":
-        if getattr(contestant.algorithm, "payload", "model") != "model":
+        norm = _initial_norm(plan) if getattr(contestant.algorithm, "payload", "model") == "model" else 0.0
+        if norm == 0:
             return math.nan
-        amplitude = mean_amplitude_gain(plan, contestant) * math.sqrt(amplitude) / _initial_norm(plan)
+        amplitude = mean_amplitude_gain(plan, contestant) * math.sqrt(amplitude) / norm
     rho = law.mean_staleness_factor(pace.round_s, contestant.power.omega)
     return sigma / (pace.ready * amplitude * rho)
 

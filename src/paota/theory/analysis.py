@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -127,7 +127,17 @@ def analyse(
     check_weights(kept)
     landscape = Landscape(kept.plan.dataset, kept.plan.shards[kept.seed], jax_model(kept.plan.model, "paota bound"))
     optimum = minimise(landscape, seed=kept.seed, epochs=epochs, polish=polish)
-    return confront(kept, landscape, walk(landscape, kept.models.astype(np.float64)), optimum, probes=probes)
+    path = walk(landscape, kept.models.astype(np.float64))
+    return confront(kept, landscape, path, lowest(optimum, path), probes=probes)
+
+
+def lowest(found: Optimum, path: Path) -> Optimum:
+    """The best value of F that is known: what the search found, unless the run itself went lower."""
+    least = int(np.argmin(path.values))
+    if found.value <= path.values[least]:
+        return found
+    length = float(np.linalg.norm(path.gradients[least]))
+    return replace(found, value=float(path.values[least]), gradient_norm=length, model=path.models[least])
 
 
 def refuse_beyond_theorem(contestant: Contestant) -> None:

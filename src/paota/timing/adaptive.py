@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .latency import Latencies
-from .schemes import MAX_EVENTS, ShareReady, Working, World, next_share, with_aborted
+from .progress import Devices
+from .schemes import MAX_EVENTS, ShareReady, World, next_share, with_aborted
 from .timeline import Horizon, Participants, Timeline
 
 Floats = NDArray[np.float64]
@@ -46,10 +47,10 @@ def _events(
     latencies: Latencies, patient: ShareReady, eager: ShareReady, updates: int | None, horizon: Horizon
 ) -> Iterator[tuple[float, Participants, Participants]]:
     """(time, who takes part, who is aborted)."""
-    devices, evidence = Working(latencies), Evidence(latencies.devices, eager.share)
-    restarting, arrived = False, 0
+    devices, evidence = Devices(latencies), Evidence(latencies.devices, eager.share)
+    restarting, arrived, now_s = False, 0, 0.0
     for _ in range(MAX_EVENTS):
-        now_s, ready = next_share(latencies, eager if restarting else patient, devices.finish_s)
+        now_s, ready = next_share(latencies, eager if restarting else patient, devices.finish_s, now_s)
         if not len(ready) or (horizon.duration_s is not None and now_s > horizon.duration_s):
             return
         age_s = now_s - devices.start_s
