@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .experiment import Experiment
     from .models.base import FunctionModel
     from .models.own import as_model
+    from .planner import Recommendation, plan
     from .power.policy import amplitude_cap
     from .power.settings import Power
     from .registry import register
@@ -48,11 +49,13 @@ if TYPE_CHECKING:
     from .settings import setting
     from .simulate import run
     from .sweeps import Sweep, sweep
+    from .timing.adaptive import ShareReadyOrRestart
     from .timing.schemes import Asynchronous, Buffered, Grouped, Periodic, ShareReady, Synchronous, Tiered
 
 # Where each public name lives. Imported when first used: `import paota` and `paota --help` must not wait for JAX.
 _HOME = {
-    "run": "simulate", "sweep": "sweeps", "load": "runs.folder", "register": "registry",
+    "run": "simulate", "sweep": "sweeps", "plan": "planner", "Recommendation": "planner", "load": "runs.folder",
+    "register": "registry",
     "Experiment": "experiment", "Result": "runs.results", "UserError": "errors", "setting": "settings",
     "Algorithm": "algorithms.base", "SynchronousAlgorithm": "algorithms.base", "Work": "algorithms.base",
     "Report": "algorithms.base", "Event": "algorithms.base", "Amplitudes": "algorithms.base",
@@ -61,7 +64,7 @@ _HOME = {
     "aggregate_by_hand": "algorithms.by_hand", "amplitude_cap": "power.policy", "Power": "power.settings",
     "Uplink": "air.uplink", "Shares": "air.digital", "Periodic": "timing.schemes", "Synchronous": "timing.schemes",
     "Asynchronous": "timing.schemes", "Buffered": "timing.schemes", "Grouped": "timing.schemes",
-    "ShareReady": "timing.schemes", "Tiered": "timing.schemes",
+    "ShareReady": "timing.schemes", "ShareReadyOrRestart": "timing.adaptive", "Tiered": "timing.schemes",
     "join_cluster": "engine.sharding", "Dataset": "data.dataset", "Shards": "data.shards", "FunctionModel": "models.base",
     "as_model": "models.own", "Trajectory": "runs.results", "Sweep": "sweeps", "Served": "engine.server",
     "Callback": "callbacks.base", "Round": "callbacks.base", "CallbackError": "errors",
@@ -70,10 +73,12 @@ _MODULES = ("callbacks", "power", "theory")
 
 __all__ = [
     "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Callback", "CallbackError", "Dataset", "Event",
-    "Experiment", "FunctionModel", "Grouped", "Heard", "Periodic", "Power", "Report", "Result", "Round", "Served",
-    "Shards", "ShareReady", "Shares", "Step", "Sweep", "Synchronous", "SynchronousAlgorithm", "Tiered", "Trajectory",
+    "Experiment", "FunctionModel", "Grouped", "Heard", "Periodic", "Power", "Recommendation", "Report", "Result",
+    "Round", "Served",
+    "Shards", "ShareReady", "ShareReadyOrRestart", "Shares", "Step", "Sweep", "Synchronous", "SynchronousAlgorithm", "Tiered",
+    "Trajectory",
     "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "as_model", "average", "callbacks",
-    "join_cluster", "load", "normalise", "power", "register", "run", "setting", "staleness_weight", "sweep", "theory",
+    "join_cluster", "load", "normalise", "plan", "power", "register", "run", "setting", "staleness_weight", "sweep", "theory",
     "weights",
 ]  # fmt: skip
 

@@ -70,7 +70,7 @@ class Contestant:
 DEFAULT_ALGORITHMS = ({"name": "paota"}, {"name": "local-sgd"}, {"name": "cotaf"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Experiment:
     """The whole setting. Make one with `Experiment.from_dict`, `.from_file` or `.preset`; change one with `.override`."""
 
@@ -91,6 +91,10 @@ class Experiment:
     contestants: tuple[Contestant, ...]
     plugins: tuple[str, ...] = ()  # whole paths
     base: Path = field(default=Path(), compare=False)  # relative paths in the file start here
+
+    def __repr__(self) -> str:
+        names = ", ".join(contestant.label for contestant in self.contestants)
+        return f"<paota.Experiment '{self.name}': {names} with {self.data.devices:,} devices on {self.data.dataset}>"
 
     @property
     def model(self) -> Model:
@@ -229,13 +233,15 @@ _TOP_KEYS = tuple(f.name for f in dataclasses.fields(TopSettings))
 def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
     """Files named relative to the experiment file get their whole path, so that the settings mean the same anywhere."""
     located = dict(table)
-    for section, key in (("data", "dataset"), ("timing", "trace_file")):
+    for section, key in (("data", "dataset"), ("timing", "trace_file"), ("timing", "fleet_file")):
         mine = table.get(section)
         name = mine.get(key) if isinstance(mine, Mapping) else None
         if isinstance(name, str) and name not in DATASETS and "\0" not in name and len(name) < 4096:
             with contextlib.suppress(OSError):
                 if (base / name).exists():
-                    located[section] = {**table[section], key: str((base / name).resolve())}
+                    located[section] = {**located[section], key: str((base / name).resolve())}
+    if isinstance(entries := table.get("algorithms"), list | tuple):  # each may have sections of its own
+        located["algorithms"] = [_locate_files(one, base) if isinstance(one, Mapping) else one for one in entries]
     return located
 
 
@@ -296,8 +302,11 @@ def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
             entries = [dict(entry) for entry in changed.get("algorithms", DEFAULT_ALGORITHMS)]
             label, *rest = rest
             mine = [entry for entry in entries if entry.get("label", entry.get("name")) == label]
-            if not mine or not rest:
-                raise unknown_name("algorithm label", label, [str(e.get("label", e.get("name"))) for e in entries])
+            if not mine:
+                labels = [str(entry.get("label", entry.get("name"))) for entry in entries]
+                raise unknown_name("algorithm label", label, labels, ALGORITHMS.also)
+            if not rest:
+                raise UserError(f"'{dotted}' is a whole table: set one of its keys, e.g. {dotted}.payload")
             _put(mine[0], rest, value, dotted)
             changed["algorithms"] = entries
         else:

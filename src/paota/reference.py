@@ -23,8 +23,9 @@ ALGORITHM = "algorithms.LABEL"  # where `--set` reaches an option of one algorit
 MOST_SUGGESTIONS = 3
 ALIKE = 0.72  # of two words, by difflib; less and strangers are called relatives
 UNITS = {  # by how a name ends, the longest first
-    "_dbm_per_hz": "dBm/Hz", "_per_s": "1/s", "_symbols": "symbols", "_rounds": "rounds", "_samples": "samples", "_rad": "rad",
-    "_ghz": "GHz", "_hz": "Hz", "_db": "dB", "_s": "s", "_w": "W", "_m": "m",
+    "_dbm_per_hz": "dBm/Hz", "_mbit_per_s": "Mbit/s", "_gflop_per_s": "GFLOP/s", "_per_s": "1/s", "_symbols": "symbols",
+    "_rounds": "rounds", "_samples": "samples", "_rad": "rad", "_ghz": "GHz", "_hz": "Hz",
+    "_db": "dB", "_s": "s", "_w": "W", "_m": "m",
 }  # fmt: skip
 TYPES = {float: "number", int: "whole number", str: "text", bool: "true or false"}
 
@@ -121,8 +122,11 @@ def explained(error: UnknownSetting) -> UserError:
     """The sentence for a setting that does not exist, with those in all sections that may be meant."""
     section, _, name = error.name.rpartition(".")
     here = {known.rpartition(".")[2]: known for known in error.known}
-    near = nearest(name, list(here), cutoff=ALIKE)
-    meant = [f"'{here[near]}'"] if near else [one.meant(error.name) for one in _meant(name, section)]
+    near = nearest(name, list(here), cutoff=1.0)
+    elsewhere = _meant(name, section)
+    if not near and not any(plain(name) in map(plain, (one.name, *one.also)) for one in elsewhere):
+        near = nearest(name, list(here), cutoff=ALIKE)  # a word alike in its own place, before those elsewhere
+    meant = [f"'{here[near]}'"] if near else [one.meant(error.name) for one in elsewhere]
     hint = f"did you mean {' or '.join(meant)}?" if meant else listed(sorted(error.known))
     return UserError(f"unknown setting '{error.name}': {hint}")
 

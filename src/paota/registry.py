@@ -133,6 +133,11 @@ ALGORITHMS = Registry(
         "buffered": "fedbuff",
         "air-comp": "full-power",
         "channel-inversion": "baa",
+        "obda": "majority-vote",
+        "signsgd": "majority-vote",
+        "fsk-mv": "fsk-vote",
+        "top-k": "age-top-k",
+        "round-robin": "age-based",
     },
     paota="paota.algorithms.paota:Paota",
     local_sgd="paota.algorithms.local_sgd:LocalSgd",
@@ -146,6 +151,14 @@ ALGORITHMS = Registry(
     full_power="paota.algorithms.full_power:FullPower",
     threshold="paota.algorithms.threshold:Threshold",
     majority_vote="paota.algorithms.majority_vote:MajorityVote",
+    fsk_vote="paota.algorithms.fsk_vote:FskVote",
+    biased_ota="paota.algorithms.biased_ota:BiasedOta",
+    age_top_k="paota.algorithms.age_top_k:AgeTopK",
+    energy_aware="paota.algorithms.energy_aware:EnergyAware",
+    age_based="paota.algorithms.age_based:AgeBased",
+    saota="paota.algorithms.saota:Saota",
+    sa_airfed="paota.algorithms.sa_airfed:SaAirFed",
+    fedat="paota.algorithms.fedat:FedAt",
 )
 MODELS = Registry(
     "model",
@@ -179,12 +192,21 @@ MODELS = Registry(
 LATENCIES = Registry(
     "latency",
     needs=("draw",),
-    also={"log-normal": "lognormal", "constant": "per-device", "fixed": "per-device", "file": "trace"},
+    also={
+        "log-normal": "lognormal",
+        "constant": "per-device",
+        "fixed": "per-device",
+        "file": "trace",
+        "measured": "fleet",
+        "flops": "work",
+    },
     uniform="paota.timing.latency:Uniform",
     lognormal="paota.timing.latency:LogNormal",
     per_device="paota.timing.latency:PerDevice",
     two_speeds="paota.timing.latency:TwoSpeeds",
     trace="paota.timing.latency:Trace",
+    work="paota.timing.work:Work",
+    fleet="paota.timing.work:Measured",
 )
 CHANNELS = Registry(
     "channel",
@@ -208,6 +230,14 @@ DIGITAL_UPLINKS = Registry(
     ideal="paota.air.digital:Ideal",
     ofdma="paota.air.digital:Ofdma",
     tdma="paota.air.digital:Tdma",
+    rated="paota.air.digital:Rated",
+)
+DOWNLINKS = Registry(
+    "downlink",
+    also={"none": "ideal", "noisy": "analog", "rated": "digital"},
+    ideal="paota.air.downlink:IdealDownlink",
+    digital="paota.air.downlink:DigitalDownlink",
+    analog="paota.air.downlink:AnalogDownlink",
 )
 DATASETS = Registry(
     "dataset",
@@ -274,6 +304,7 @@ KINDS = {
         CHANNELS,
         PATH_LOSSES,
         DIGITAL_UPLINKS,
+        DOWNLINKS,
         DATASETS,
         PARTITIONS,
         OPTIMISERS,
@@ -290,8 +321,8 @@ def register(kind: str, name: str, thing: Any) -> None:
     What it lacks is said in a sentence. A notebook cell or file that registers a name again replaces it.
 
     Args:
-        kind: "algorithm", "model", "latency", "channel", "path_loss", "digital", "dataset", "partition", "optimiser",
-            "schedule", "server_optimiser" or "callback".
+        kind: "algorithm", "model", "latency", "channel", "path_loss", "digital", "downlink", "dataset", "partition",
+            "optimiser", "schedule", "server_optimiser" or "callback".
         name: what experiment files will call it; names that come with paota are taken.
         thing: a frozen dataclass whose fields are its settings; for a data set, a function without arguments that
             returns a `paota.Dataset`.

@@ -38,6 +38,9 @@ class Purpose(IntEnum):
     FAULT = 14
     LOCAL_STEPS = 15
     AUGMENTATION = 16
+    SIGNAL = 17
+    PRIVACY_NOISE = 18
+    BROADCAST = 19
 
 
 def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:

@@ -248,7 +248,8 @@ def _check_range(value: Any, limits: Mapping[str, Any], name: str) -> None:
         if "low" in limits and value < limits["low"]:
             raise UserError(f"{name} must be at least {limits['low']}, not {_describe(value)}")
         if "high" in limits and value > limits["high"]:
-            raise UserError(f"{name} must be at most {limits['high']}, not {_describe(value)}")
+            share = f"; did you mean {value / 100:g}?" if limits["high"] == 1 and value <= 100 else ""
+            raise UserError(f"{name} must be at most {limits['high']}, not {_describe(value)}{share}")
         _check_computable(value, name)
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import optimize, stats
 
 import paota
-from paota.air.privacy import epsilon, event_rho, privacy_columns
+from paota.air.privacy import account, epsilon, event_rho, privacy_columns
 from paota.timing.timeline import Participants, Timeline
 
 
@@ -34,6 +34,32 @@ def test_epsilon_bounds_the_exact_loss_of_the_gaussian_mechanism(rho):
 
     exact = optimize.brentq(excess, 1e-9, 100)
     assert exact <= epsilon(rho, delta) <= 1.5 * exact
+
+
+@pytest.mark.parametrize(
+    ("losses", "by_moments", "exact"),
+    [([0.02, 0.02, 0.02, 0.05], 2.01777, 1.85595), ([0.1] * 20, 10.72551, 9.99726), ([1.0] * 5, 19.05360, 17.85659)],
+)
+def test_epsilon_against_a_known_accountant(losses, by_moments, exact):
+    """Google's dp-accounting 0.6.0, one GaussianDpEvent(1/sqrt(2 rho)) for each loss, delta = 1e-5: its Renyi accountant and
+    its exact one (privacy loss distributions). Ours is a bound on both, and not far above.
+    """
+    assert exact < by_moments <= epsilon(sum(losses)) <= 1.2 * by_moments
+
+
+def test_noise_that_devices_add():
+    """C = 1, z = 2, no noise at the receiver but sigma^2 = 2 (variance 1). Amplitudes 1 and 2: own variances 4 and 16.
+
+    Alone 4/2 and 16/2. With its own: 4/(2 (1 + 4)), 16/(2 (1 + 16)); with all: 4/(2 (1 + 20)), 16/(2 (1 + 20)).
+    """
+    both = Participants(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))
+    columns = account(
+        Timeline.build([(4.0, both)]), np.array([1.0, 2.0]), 1, clip_norm=1.0, noise_power_w=2.0, noise_multiplier=2.0
+    )
+    np.testing.assert_allclose(columns["rho_max"], [0, 8])
+    np.testing.assert_allclose(columns["own_rho_max"], [0, 8 / 17])
+    np.testing.assert_allclose(columns["all_rho_max"], [0, 8 / 21])
+    np.testing.assert_allclose(columns["all_epsilon_max"], epsilon([0, 8 / 21]))
 
 
 def test_rho_adds_up_over_the_events_of_a_device():
@@ -65,3 +91,43 @@ def test_a_run_has_the_columns_where_updates_are_clipped():
     np.testing.assert_allclose(
         clipped.metrics["rho_max"][-1], np.bincount(clipped.devices["device"], rho).max(), rtol=1e-5
     )
+
+
+SMALL = {
+    "rounds": 3,
+    "model": {"name": "softmax"},
+    "data": {"dataset": "synthetic", "devices": 12, "sizes": [60]},
+    "power": {"cap": "physical"},
+}
+
+
+def test_noise_of_the_devices_in_a_run():
+    """The update that a device sends is that of the quiet run and noise of z C = 1 a weight; then the account has all columns.
+
+    d = 2410 for 240 inputs: |noise|^2 is about d; of |dw| <= 0.1 one sees nothing in it.
+    """
+    noisy = {"max_update_norm": 0.1, "noise_multiplier": 10.0}
+    table = {**SMALL, "rounds": 1, "algorithms": [{"name": "threshold", "participants": 6, "guards": noisy}]}
+    run, again = (paota.run(table, events_a_call=n).trajectories[0] for n in (1, 4))
+    np.testing.assert_array_equal(run.model, again.model)
+    quiet = {
+        **SMALL,
+        "rounds": 1,
+        "algorithms": [{"name": "threshold", "participants": 6, "guards": {"max_update_norm": 0.1}}],
+    }
+    moved = run.model - paota.run(quiet).trajectories[0].model
+    assert np.std(moved) == pytest.approx(1 / np.sqrt(6), rel=0.1)  # the mean of six
+    assert run.metrics["all_rho_max"][-1] < run.metrics["own_rho_max"][-1] < run.metrics["rho_max"][-1]
+    np.testing.assert_allclose(run.metrics["own_rho_max"][-1], 2 / 10**2, rtol=1e-3)  # 2/z^2: the receiver's is nothing
+
+
+def test_noise_needs_a_clip():
+    table = {**SMALL, "algorithms": [{"name": "cotaf", "guards": {"noise_multiplier": 1.0}}]}
+    with pytest.raises(paota.UserError, match="noise_multiplier is in units of guards"):
+        paota.run(table)
+
+
+def test_votes_have_no_account():
+    """Signs are not clipped: their length is that of all ones, and a loss in units of C would be wrong."""
+    table = {**SMALL, "algorithms": [{"name": "majority-vote", "participants": 6, "guards": {"max_update_norm": 0.1}}]}
+    assert "rho_max" not in paota.run(table).trajectories[0].metrics

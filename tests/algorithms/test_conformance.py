@@ -18,6 +18,9 @@ from paota.timing.timeline import Timeline
 
 CHANCE = 0.1  # ten classes
 LEARNT = 0.3
+LONG_STEP = {"paota-plus": 1.3}  # takes more than the mean update where nothing is late
+DIVIDES_BY_A_MEAN = {"biased-ota"}  # weights sum to 1 on average, not in every event
+MAY_WAIT = {"fedat"}  # a tier has no weight until its counterpart has come
 
 
 def with_an_empty_last_event(timeline: Timeline) -> Timeline:
@@ -25,6 +28,8 @@ def with_an_empty_last_event(timeline: Timeline) -> Timeline:
         timeline,
         time_s=np.append(timeline.time_s, timeline.time_s[-1] + 1),
         offsets=np.append(timeline.offsets, timeline.offsets[-1]),
+        group=None if timeline.group is None else np.append(timeline.group, 0),
+        aborted=None if timeline.aborted is None else with_an_empty_last_event(timeline.aborted),
     )
 
 
@@ -57,8 +62,11 @@ def test_weights_are_valid(runs):
         weight, round_ = run.devices["weight"], run.devices["round"]
         assert np.all(weight >= 0)
         total = np.bincount(round_, weights=weight)[1:]
-        assert np.all(total > 0)
-        assert np.all(total <= 1 + 1e-5)
+        assert np.all(total > 0) or run.algorithm in MAY_WAIT
+        if run.algorithm in DIVIDES_BY_A_MEAN:
+            assert total.mean() == pytest.approx(1, abs=0.3)
+        else:
+            assert np.all(total <= LONG_STEP.get(run.algorithm, 1) + 1e-5)
 
 
 def test_costs_are_accounted_or_absent(runs):
@@ -103,15 +111,15 @@ def test_order_of_devices_and_padding_do_not_matter(name):
     model, previous = rng.normal(size=(2, D)).astype(np.float32)
 
     @jax.jit
-    def outcome(ready, update, staleness, samples, channel):
+    def outcome(ready, update, staleness, samples, channel, device):
         uplink = Uplink(channel, ready, jnp.array(1e-2), jnp.array(15.0), jax.random.key(0))
         return aggregate_by_hand(
             algorithm, update, uplink=uplink, model=model, previous_model=previous, staleness=staleness,
-            num_samples=samples, ready=ready, num_devices=20, round=9,
+            num_samples=samples, ready=ready, device=device, num_devices=20, round=9,
         )  # fmt: skip
 
     order = rng.permutation(rows)
-    columns = (ready, update, staleness, samples, channel)
+    columns = (ready, update, staleness, samples, channel, np.arange(rows))
     plain, mixed = outcome(*columns), outcome(*(column[order] for column in columns))
     np.testing.assert_allclose(plain.model, mixed.model, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(plain.weight[order], mixed.weight, rtol=1e-4, atol=1e-6)

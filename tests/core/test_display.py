@@ -51,7 +51,7 @@ def test_a_run_counts_rounds_over_all_seeds_and_tells_of_divergence(stream):
     warned, line = stream.getvalue().splitlines()
     assert warned == "[red]mine: seed 1 diverged in round 2; the others go on"  # a label is never markup
     mine, other = line.split(" | ")
-    assert re.fullmatch(r"\[red\]mine 6/8( .* rounds/s)? seed 1  accuracy 50.0%", mine)
+    assert re.fullmatch(r"\[red\]mine 6/8( .* rounds/s)? seed 1, accuracy 50.0%", mine)
     assert other == "local-sgd 0/8 compiled in 1.5 s"
 
 
@@ -64,6 +64,19 @@ def test_where_there_is_no_terminal_a_line_comes_every_few_seconds(stream, monke
     while not re.search(r"^paota 0/4 compiling 0 s \| local-sgd 0/4 waiting 0 s", stream.getvalue(), re.MULTILINE):
         time.sleep(0.01)
     display.end(None)
+
+
+def test_output_in_a_file_gets_the_lines_beside_the_bars_of_the_terminal(stream, monkeypatch):
+    """`paota run > log.txt`, by somebody at a terminal."""
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    log = io.StringIO()
+    with TasksDisplay("sweeping", "points", {"0": "first"}, stream, output=log) as display:
+        display(Update("0", "advanced", 0.5))
+    assert log.getvalue() == "sweeping 0/1 points first\n"
+    assert "\x1b" in stream.getvalue()
+    with TasksDisplay("sweeping", "points", {"0": "first"}, io.StringIO(), output=stream):
+        assert "sweeping" not in stream.getvalue().rpartition("first")[2]  # a terminal needs no lines
 
 
 def test_a_terminal_gets_bars_and_a_clock(stream, monkeypatch):

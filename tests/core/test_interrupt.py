@@ -115,3 +115,50 @@ def test_the_program_ends_while_it_compiles(tmp_path, times):
     if times == 1:
         assert "go on with: paota run --resume mine" in output
     assert json.loads(live.read_text())["compiling"]  # it was not waited for
+
+
+PREPARING = """
+import gc, sys
+import jax
+from paota import simulate
+from paota.cli import command
+
+def plan(*arguments, **options):
+    print("preparing", flush=True)
+    while True:
+        gc.collect()  # runs a callback of JAX's, in which exceptions are dropped
+
+simulate.plan = plan
+sys.argv = ["paota", "run", "--preset", "quick"]
+command()
+"""
+
+
+def test_the_program_ends_while_it_prepares(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", PREPARING], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout.readline() == "preparing\n"
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, "paota: interrupted\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_program_ends_while_it_imports():
+    """A sentence, not a traceback out of somebody's module."""
+    code = (
+        "import builtins, time\nreal = builtins.__import__\n"
+        "def slow(name, *rest):\n"
+        "    if rest[2] == ('commands',):\n"
+        "        print('importing', flush=True); time.sleep(3600)\n"
+        "    return real(name, *rest)\n"
+        "from paota.cli import command\nbuiltins.__import__ = slow\ncommand()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, "paota: interrupted\n")

@@ -12,10 +12,12 @@ import pytest
 from paota.pages.figure import log_ticks, power_of_ten
 from paota.pages.report import build
 from paota.pages.report.findings import headline, what_ran
+from paota.pages.report.learning import target_section
 from paota.pages.report.results import results_table
 from paota.pages.report.served import rank_correlation
 from paota.pages.report.study import distinct_names, gather
 from paota.pages.report.timing import staleness_bins
+from paota.pages.timeline import stretch_of, timeline_figure
 from paota.pages.words import isolated, listing, percent, quantity, target_percent
 from paota.runs.results import Result
 
@@ -210,3 +212,25 @@ def test_logarithmic_ticks() -> None:
     for low, high in ((1e-300, 1e300), (1e-12, 1.0), (7.0, 7.0)):
         assert len(log_ticks(low, high).get("tickvals", [])) <= 6
     assert np.isfinite(log_ticks(1e-300, 1e300)["tickvals"]).all()
+
+
+def test_a_timeline_late_in_a_run_is_as_sharp_as_at_its_beginning() -> None:
+    """Whole seconds would draw a device that waits while it still trains."""
+    records = {
+        "device": [0.0], "round": [3000.0], "staleness": [0.0], "start_s": [239_984.25], "finish_s": [239_990.75],
+        "time_s": [239_992.125], "version": [2999.0], "weight": [1.0],
+    }  # fmt: skip
+    stretch = stretch_of({name: np.array(column) for name, column in records.items()}, start_s=239_984.25)
+    assert stretch is not None
+    waits, trains, sends = timeline_figure({"0": ("paota", stretch)}, title="now").views["0"].traces
+    assert (trains["base"], trains["x"]) == ([239_984.25], [6.5])
+    assert waits["x"] == [239_990.75, 239_992.125, None]
+    assert sends["x"] == [239_992.125]
+
+
+def test_one_seed_has_no_whiskers_to_draw_or_to_speak_of() -> None:
+    for seeds, whiskers in ((1, False), (3, True)):
+        study = gather([make_result(seeds=seeds, rounds=8)])
+        (figure,) = target_section(study).figures
+        assert ("whiskers" in figure.caption) == whiskers
+        assert ("error_y" in figure.views["seconds"].traces[0]) == whiskers

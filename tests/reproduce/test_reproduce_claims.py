@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from paota.errors import UserError
+from paota.reproduce import archive
 from paota.reproduce.claims import claims
 from paota.reproduce.comparisons import time_saved
 from paota.reproduce.evidence import Curves, Evidence, NoiseCurve, Radiated
@@ -295,3 +297,19 @@ def test_more_seeds_never_turn_reproduced_into_not(saved, holds):
         right = (reproduced if holds else refuted).mean(axis=0)
         assert (np.diff(right) > -0.03).all()  # more seeds, more decisions
         assert right[-1] > (0.4 if saved == 0.25 else 0.9)
+
+
+def test_evidence_that_was_kept_gives_the_same_verdicts(tmp_path):
+    """One file judges again: nothing need be run for a rule to be questioned."""
+    noise = {"paota-physical": noise_curve(-70), "cotaf-fading": noise_curve(-50, None)}
+    made = evidence(loud=evidence().quiet, noise=noise)
+    archive.write(tmp_path / archive.FILE, made)
+    kept = archive.read(tmp_path / archive.FILE)
+    assert kept.noise["paota-physical"].levels_dbm == noise["paota-physical"].levels_dbm
+    assert [(v.status, v.tried, v.reason) for v in judge_all(kept, claims())][:6] == [
+        (v.status, v.tried, v.reason) for v in judge_all(made, claims())
+    ][:6]
+    assert {v.status for v in judge_all(kept, claims())} >= {REPRODUCED, FAILED}
+    np.savez(tmp_path / "other.npz", optimum=np.zeros(2))
+    with pytest.raises(UserError, match="not the evidence of a reproduction"):
+        archive.read(tmp_path / "other.npz")

@@ -117,7 +117,7 @@ def test_a_point_that_diverged_with_all_seeds_is_never_the_best(base):
     assert made.best() == {"timing.period_s": 4}
     all_gone, _ = sweep_of(base, {"timing.period_s": [4]}, [[trajectory([0.1, 0.2], diverged=1)]], "final_accuracy")
     assert all_gone.best() == {}
-    assert all_gone.sentences == ["paota: diverged at every point."]
+    assert all_gone.sentences == ["every point of the grid diverged for paota."]
 
 
 def test_the_table_is_tidy(base):

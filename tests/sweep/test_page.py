@@ -47,7 +47,7 @@ def figures(html):
 
 def written(figure):
     """The texts in the cells of a heat map, row by row."""
-    return figure["views"]["all"]["traces"][1]["text"]
+    return figure["views"]["all"]["traces"][2]["text"]
 
 
 def curves(*finals, labels=("paota",)):
@@ -161,10 +161,20 @@ def test_a_map_that_nobody_reaches_and_a_sweep_without_a_point(base):
     axes = PAGES["two axes"][0]
     (figure,) = figures(page(base, axes, curves(*[0.2] * 4))).values()
     assert written(figure) == ["never"] * 4
-    assert figure["views"]["all"]["traces"][0]["z"] == [[None, None], [None, None]]
+    shades, never, _ = figure["views"]["all"]["traces"]
+    assert shades["z"] == [[None, None], [None, None]]
+    assert never["z"] == [[1, 1], [1, 1]]  # cells of their own: the map keeps its shape
     html = page(base, axes, [[]] * 4, failed=dict.fromkeys(range(4), "no memory"))
     assert "No point has been computed." in html
     assert figures(html) == {}
+
+
+def test_what_only_some_seeds_reach_says_how_many(base):
+    some = [trajectory([0.1, 0.9]), trajectory([0.1, 0.2], seed=1), trajectory([0.1, 0.2], seed=2)]
+    html = page(base, PAGES["two axes"][0], [some] * 4)
+    assert written(*figures(html).values()) == ["1 of 3 seeds"] * 4
+    assert "No point of the grid has a median of" in own_part(html)  # a label is never written in capitals
+    assert "★" not in own_part(html)
 
 
 def test_a_failed_point_is_shown_with_its_reason(base):

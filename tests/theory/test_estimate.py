@@ -115,6 +115,15 @@ def test_analysis_of_a_run_is_consistent():
     assert any("depend on the updates that they weigh" in sentence for sentence in made.sentences())
 
 
+def test_no_gap_is_negative_where_the_run_goes_lower_than_the_search():
+    """Before, F* was what the search found, and a long run on little data fell below it."""
+    table = {**SMALL, "rounds": 12, "model": {"name": "softmax"}, "training": {"learning_rate": 0.5}}
+    made = analyse(Experiment.from_dict(table), probes=1, epochs=1, polish=1)
+    assert made.gap.min() == 0
+    assert made.optimum.value == made.path.values.min()
+    assert made.optimum.gradient_norm > 0
+
+
 def test_every_device_counts_for_the_smoothness(landscape):
     """The mean of the F_k is smoother than the roughest of them."""
     w = np.zeros(landscape.num_parameters)
@@ -148,9 +157,17 @@ def test_weights_that_do_not_sum_to_one_are_refused(name):
         analyse(Experiment.from_dict({**SMALL, "algorithms": [{"name": name}]}))
 
 
+@pytest.mark.parametrize("name", ["majority-vote", "paota-plus"])
+def test_rules_that_take_no_weighted_mean_are_refused(name):
+    """Before, majority-vote passed: its amplitudes are those of a mean, but the server steps by the sign of the sum."""
+    with pytest.raises(UserError, match="takes none"):
+        analyse(Experiment.from_dict({**SMALL, "algorithms": [{"name": name}]}))
+
+
 def test_bound_command(tmp_path, capsys):
     settings = ["--set", "data.dataset=synthetic", "--set", "data.devices=8", "--set", "data.sizes=[20]"]
-    assert main(["bound", *settings, "--rounds", "2", "--probes", "1", "--out", str(tmp_path / "b"), "--json"]) == 0
+    settings += ["--set", "rounds=2"]  # before, 30 rounds were run whatever was said
+    assert main(["bound", *settings, "--probes", "1", "--out", str(tmp_path / "b"), "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["system"]["devices"] == 8
     assert len(made["rounds"]["gap"]) == 3
@@ -168,6 +185,7 @@ def test_bound_command_says_which_form_counts_and_what_convexity_gives(tmp_path,
     ]  # fmt: skip
     assert main([*settings]) == 0
     said = " ".join(capsys.readouterr().out.split())
+    assert "…" not in said  # 80 columns are enough
     for words in ("bound, lengths only", "terms of the dependent G", "depend on the updates that they weigh",
                   "F is convex: the mean gap"):  # fmt: skip
         assert words in said

@@ -123,8 +123,8 @@ PEAKED = replace(SYSTEM, weight_peak=2.0)
 def test_the_dependent_form_by_hand():
     made = terms("dependent", CONSTANTS, PEAKED, weight_square_sum=0.25, power_sum=4.0, ready=6)
     wander = 45 / 49
-    # chi = 6 * 0.25 - 1 = 0.5, so eta chi = 0.005; 4 kappa L eta^2 M^2 = 4 * 2 * 0.002 = 0.016
-    c = (0.016 + 0.0008 * wander + 0.005) * 0.25
+    # chi = 6 * 0.25 - 1 = 0.5, so eta chi = 0.005; 4 kappa L eta^2 M = 4 * 2 * 0.001 = 0.008
+    c = (0.008 + 0.0008 * wander + 0.005) * 0.25
     assert made == pytest.approx(((0.04 + 0.032 + 0.0032 * wander) * 0.3, 0.04, c, 0.5, 0.25))
     assert descent(CONSTANTS, PEAKED, "dependent") == pytest.approx(0.005 - 0.001 - 0.032 - 0.0032 * wander)
 

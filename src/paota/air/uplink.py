@@ -20,7 +20,7 @@ class Uplink(NamedTuple):
     channel: jax.Array  # h_k, complex [n], after combining the receive antennas
     ready: jax.Array  # b_k, bool [n]; padding is never ready
     noise_power_w: jax.Array  # sigma_n^2 = B * N0
-    max_power_w: jax.Array  # P_max
+    max_power_w: jax.Array  # P_max; [n] where budgets differ
     noise_key: jax.Array
     actual_channel: jax.Array | None = None  # complex [n]
     timing_offset: jax.Array | None = None  # symbols in (-1, 1), positive is late, [n]
@@ -87,6 +87,12 @@ class Uplink(NamedTuple):
 def invert(amplitude: jax.Array, channel: jax.Array) -> jax.Array:
     """phi_k = p_k conj(h_k) / |h_k|^2: arrives with amplitude p_k and in phase.  # Eq. pre-processing_parameter"""
     return amplitude * jnp.conj(channel) / jnp.abs(channel) ** 2
+
+
+def within_budget(uplink: Uplink, left_j: jax.Array, bandwidth_hz: Any) -> Uplink:
+    """The air for devices with so many joules left, [n]: P_max falls to what they can still pay for, and then to silence."""
+    left_w = left_j * bandwidth_hz  # |phi_k payload_k|^2 / B is the energy of a block
+    return uplink._replace(ready=uplink.ready & (left_w > 0), max_power_w=jnp.clip(left_w, 0.0, uplink.max_power_w))
 
 
 def noise_power_w(bandwidth_hz: Any, n0_dbm_per_hz: Any) -> Any:

@@ -38,6 +38,7 @@ class Work(NamedTuple):
     previous_model: Float[Array, " d"]  # w^(r-1); w^r itself in round 0
     memory: Any = ()  # what this device kept when it last took part, as `Algorithm.memory` makes it
     state: Any = ()  # the server's, broadcast with the model
+    key: Any = None  # for draws of the device in this round; None unless the algorithm `draws`
 
 
 class Event(NamedTuple):
@@ -55,6 +56,7 @@ class Event(NamedTuple):
     num_devices: Float[Array, ""]  # K, ready or not
     state: Any  # what `init` or the last `next_model` left
     aborted: Int[Array, ""] | int = 0  # trainings that this event ends unfinished; those devices begin anew, too
+    group: Int[Array, ""] | int = 0  # whose event it is, of a scheme that numbers its groups; the quickest is 0
 
 
 class Amplitudes(NamedTuple):
@@ -70,6 +72,8 @@ class Heard(NamedTuple):
     received: Float[Array, " d"]  # y / divisor
     amplitude: Float[Array, " n"]
     payloads: Float[Array, "n d"] | None = None  # only for a digital rule with `needs_payloads`
+    transmit_power_w: Float[Array, " n"] | None = None  # |phi_k payload_k|^2 over the air; NaN for a digital rule
+    max_power_w: Float[Array, ...] | None = None  # P_max
 
 
 class Step(NamedTuple):
@@ -88,15 +92,34 @@ class Algorithm(abc.ABC):
 
     over_the_air: ClassVar[bool] = True  # False: every device uploads on its own, over the digital uplink of `[air]`
     needs_payloads: ClassVar[bool] = False  # True: a digital rule that is no weighted sum gets them all, [n, d]
+    draws: ClassVar[bool] = False  # True: devices get a key for draws of their own, `Work.key`
 
     @property
     @abc.abstractmethod
     def scheme(self) -> Scheme:
         """When the server aggregates, and whom it waits for."""
 
-    def signal(self, work: Work) -> Float[Array, " d"]:
-        """What the device sends; by default as `payload` says, the model w_k or the update dw_k."""
+    def signal(self, work: Work) -> Float[Array, " m"]:
+        """What the device sends; by default as `payload` says, the model w_k or the update dw_k (m = d).
+
+        A signal of another length arrives in `next_model` with that length.
+        """
         return work.local_model if getattr(self, "payload", "model") == "model" else work.update
+
+    def symbols(self, num_parameters: int, packed: bool) -> int:
+        """How many symbols the signal takes: one for each of the d parameters, or for two of them where they are packed."""
+        return -(-num_parameters // 2) if packed else num_parameters
+
+    def sensitivity(self, clip_norm: float) -> float | None:
+        """How far the signal can move when a device's data are replaced and |dw_k| <= `clip_norm`; None: not known.
+
+        Known for signals that are the model or the update; a rule with a signal of its own may say so itself.
+        """
+        return 2 * clip_norm if type(self).signal is Algorithm.signal else None
+
+    def broadcast(self, num_parameters: int) -> int:
+        """Numbers that the server has to broadcast before stale devices can report, beside the model; none by default."""
+        return 0
 
     def report(self, work: Work) -> Report:
         """Scalars that the device tells the server over the control channel; none by default."""
@@ -135,6 +158,10 @@ class Algorithm(abc.ABC):
     def init(self, model: Float[Array, " d"]) -> Any:
         """State that the server keeps between events beside the model; none by default."""
         return ()
+
+    def init_for(self, model: Float[Array, " d"], num_devices: int) -> Any:
+        """In place of `init`, for a server that keeps books on each of its K devices."""
+        return self.init(model)
 
     def memory(self, model: Float[Array, " d"]) -> Any:
         """What every device keeps for itself before its first event, a pytree; none by default. `model` is w^0."""

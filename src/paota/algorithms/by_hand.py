@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from ..air.uplink import Uplink
-from ..engine import Row, Served, conclude, decide, encode, event_of, remembered, superpose
+from ..engine import Row, Served, conclude, decide, device_keys, encode, event_of, remembered, superpose
 from ..power.settings import Power
 from .base import Algorithm, Work
 
@@ -26,10 +26,13 @@ def aggregate_by_hand(
     staleness: ArrayLike = 0,
     num_samples: ArrayLike = 1.0,
     ready: ArrayLike = True,
+    device: ArrayLike | None = None,
     num_devices: float | None = None,
     round: int = 1,
+    group: int = 0,
     state: Any = None,
     memory: Any = None,
+    aborted: int = 0,
 ) -> Served:
     """All three steps of an algorithm for one round, no engine needed; what is not given is plain.
 
@@ -44,10 +47,13 @@ def aggregate_by_hand(
         staleness: in rounds, one for all or [n].
         num_samples: that devices hold, one for all or [n].
         ready: who takes part, one for all or [n].
+        device: the numbers of the devices, [n] (default: 0, 1, ...).
         num_devices: K (default: n).
         round: r.
+        group: whose event it is, of a scheme that numbers its groups.
         state: what the server remembers (default: what the algorithm's `init` gives).
         memory: of the devices, [n, ...] each (default: as the algorithm's `memory` begins).
+        aborted: trainings that the event ends unfinished.
 
     Returns:
         The next model, weights, amplitudes, powers and new memory.
@@ -65,13 +71,16 @@ def aggregate_by_hand(
     kept = jax.tree.map(lambda one: jnp.broadcast_to(one, (n, *jnp.shape(one))), algorithm.memory(w))
     if memory is not None:
         kept = jax.tree.map(lambda _, given: jnp.asarray(given, float), kept, memory)
-    server = algorithm.init(w) if state is None else state
-    work = Work(local, update, jnp.zeros(n), stale, samples, w, previous, kept, server)
+    server = algorithm.init_for(w, int(num_devices or n)) if state is None else state
+    r, who = jnp.asarray(round), jnp.arange(n) if device is None else jnp.asarray(device)
+    key = device_keys(jax.random.key(0), r, who) if algorithm.draws else None
+    work = Work(local, update, jnp.zeros(n), stale, samples, w, previous, kept, server, key)
     prepared = encode(algorithm, work, sends)
-    r, device = jnp.asarray(round), jnp.arange(n)
-    row = Row(r, jnp.zeros(()), jnp.zeros((), bool), sends, device, r - stale, device)
+    row = Row(
+        r, jnp.zeros(()), jnp.zeros((), bool), sends, who, r - stale, who, jnp.asarray(aborted), jnp.asarray(group)
+    )
     event = event_of(row, prepared, w, previous, samples, jnp.asarray(float(num_devices or n)), server)
     decision = decide(algorithm, power or Power(), event, uplink)
     everything = prepared.payload if algorithm.needs_payloads else None
     served = conclude(algorithm, event, decision, superpose(decision.gains, prepared.payload), everything)
-    return served._replace(memory=remembered(kept, device, served._replace(memory=prepared.memory)))
+    return served._replace(memory=remembered(kept, jnp.arange(n), served._replace(memory=prepared.memory)))

@@ -45,10 +45,11 @@ class Cotaf(SynchronousAlgorithm):
         gain, energy = jnp.abs(uplink.channel), event.energy
         sends = event.ready & (gain >= self.min_gain) if self.fading else event.ready
         # p_t: the loudest common scaling that no device's budget forbids.
-        affordable = jnp.where(sends & (energy > 0), gain**2 / jnp.where(energy > 0, energy, 1.0), jnp.inf)
-        p_t = uplink.max_power_w * jnp.min(affordable)
+        most = uplink.max_power_w
+        affordable = most * (gain**2 / jnp.where(energy > 0, energy, 1.0))
+        p_t = jnp.min(jnp.where(sends & (energy > 0), affordable, jnp.inf))
         if self.norm == "expected" and not self.fading:
             mean = jnp.sum(jnp.where(sends, energy, 0.0)) / jnp.maximum(sends.sum(), 1)
-            p_t = uplink.max_power_w / mean
+            p_t = jnp.min(jnp.where(sends, most, jnp.inf)) / mean
         scale = jnp.where(jnp.isfinite(p_t), jnp.sqrt(p_t), 1.0)  # nobody has anything to say: any scale does
         return Amplitudes(jnp.where(sends, scale, 0.0), divisor=jnp.maximum(sends.sum(), 1) * scale)

@@ -6,9 +6,11 @@ Kou, Ji, Zhong, Zhang: "Semi-Asynchronous Federated Edge Learning for Over-the-a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from ..air.uplink import Uplink
 from ..power.policy import amplitude_cap, optimise
@@ -20,15 +22,36 @@ from .base import Algorithm, Amplitudes, Event, Report, Work
 
 @dataclass(frozen=True, kw_only=True)
 class Paota(Algorithm):
-    """`payload = "model"` sends w_k as printed; `"update"` sends dw_k, which the server adds to w^r."""
+    """`payload = "model"` sends w_k as printed; `"update"` sends dw_k, which the server adds to w^r.
+
+    `similarity = "current"` compares dw_k with w^r - w^(r-1) as printed, which a stale device has to be told first;
+    `"heard"` with what it knows: from the model of its last training to that of this one.
+    """
 
     payload: str = setting(
         "model", options=("model", "update"), doc="What a device sends: its model, as the paper, or its update."
     )
+    similarity: str = setting(
+        "current",
+        options=("current", "heard"),
+        doc="To which global step: the newest one, as the paper, or the last one that the device has heard.",
+    )
     scheme = Periodic()
 
+    def memory(self, model: Float[Array, " d"]) -> Any:
+        return model if self.similarity == "heard" else ()
+
+    def remember(self, work: Work) -> Any:
+        return work.local_model - work.update if self.similarity == "heard" else ()
+
+    def broadcast(self, num_parameters: int) -> int:
+        return num_parameters if self.similarity == "current" else 0
+
     def report(self, work: Work) -> Report:
-        return {"similarity": similarity_factor(work.update, work.model - work.previous_model)}
+        step = work.model - work.previous_model
+        if self.similarity == "heard":
+            step = work.local_model - work.update - work.memory  # where it started, from where it started before
+        return {"similarity": similarity_factor(work.update, step)}
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         rho = staleness_factor(event.staleness, power.omega)

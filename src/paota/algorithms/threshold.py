@@ -1,20 +1,23 @@
 """Threshold power control: a device inverts its channel when it can afford it, else sends at full power.
 
-Cao, Zhu, Xu, Huang: "Optimized Power Control for Over-the-Air Computation in Fading Channels", 2020 (static channels).
+Cao, Zhu, Xu, Huang: "Optimized Power Control for Over-the-Air Computation in Fading Channels", 2020. Both cases of the paper:
+static channels, and with `fading` a budget on average over time, where channel inversion is regularised.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from ..air.uplink import Uplink
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from .base import Amplitudes, Event, SynchronousAlgorithm
+from ..settings import setting
+from .base import Amplitudes, Event, Heard, Step, SynchronousAlgorithm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,24 +25,69 @@ class Threshold(SynchronousAlgorithm):
     """p_k = min(t, q_k) with quality q_k = p_k^max; the server adds y / (n t) to w^r. Devices send updates.
 
     t (their sqrt(eta)) makes the mean squared error sum_k (p_k/t - 1)^2 + sigma^2/t^2 least, for signals of unit power.
+
+    With `fading` a device keeps its budget over all its rounds together, at a price mu_k: p_k = t q_k^2 / (q_k^2 + mu_k t^2),
+    and t makes sum_k mu_k t^2 / (q_k^2 + mu_k t^2) + sigma^2/t^2 least. The paper finds the prices from the law of the
+    channels; here they learn while the run goes on, mu_k <- mu_k exp(`price_step` (power / P - 1)).
     """
 
+    fading: bool = setting(False, doc="Budgets are kept on average over time, not in every round.")
+    price_step: float = setting(0.3, above=0, doc="With `fading`: how quickly a device's price of power learns.")
     payload: ClassVar[str] = "update"
 
+    def init_for(self, model: Float[Array, " d"], num_devices: int) -> Any:
+        return jnp.ones(num_devices) if self.fading else ()
+
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
+        if self.fading:
+            return self._regularised(event, uplink)
         quality = jnp.where(event.ready, amplitude_cap(uplink, event.energy, power.cap), 0.0)
         t = aligned_level(quality, event, uplink)
         n = jnp.maximum(event.ready.sum(), 1)
         return Amplitudes(jnp.minimum(t, quality), divisor=n * t)  # weights below 1/n where somebody cannot reach t
 
+    def _regularised(self, event: Event, uplink: Uplink) -> Amplitudes:
+        quality = jnp.where(event.ready, amplitude_cap(uplink, event.energy, "physical"), 0.0)
+        price = event.state[event.device]
+        t = regularised_level(quality, price, event.ready, relative_noise(event, uplink))
+        p = t * quality**2 / (quality**2 + price * t**2)
+        return Amplitudes(jnp.where(event.ready, p, 0.0), divisor=jnp.maximum(event.ready.sum(), 1) * t)
+
+    def next_model(self, event: Event, heard: Heard) -> Step:
+        step = super().next_model(event, heard)
+        if not self.fading:
+            return step
+        assert heard.transmit_power_w is not None
+        assert heard.max_power_w is not None
+        dearer = jnp.exp(self.price_step * (heard.transmit_power_w / heard.max_power_w - 1))
+        return step._replace(state=event.state.at[event.device].multiply(jnp.where(event.ready, dearer, 1.0)))
+
+
+def regularised_level(
+    quality: jax.Array, price: jax.Array, ready: jax.Array, noise: jax.Array, points: int = 400
+) -> jax.Array:
+    """t that makes sum_k mu_k t^2 / (q_k^2 + mu_k t^2) + sigma^2 / t^2 least, on a grid of ratio 1.06 between neighbours.
+
+    The error need not be convex; the grid spans ten decades around the qualities over the roots of the prices.
+    """
+    middle = jnp.sum(jnp.where(ready, quality / jnp.sqrt(price), 0.0)) / jnp.maximum(ready.sum(), 1)
+    grid = jnp.where(middle > 0, middle, 1.0) * jnp.logspace(-5.0, 5.0, points)
+    biased = price * grid[:, None] ** 2
+    error = jnp.sum(jnp.where(ready & (quality > 0), biased / (quality**2 + biased), 0.0), axis=1) + noise / grid**2
+    return grid[jnp.argmin(error)]
+
 
 def aligned_level(quality: jax.Array, event: Event, uplink: Uplink) -> jax.Array:
     """The level t of least error for the ready devices of an event with these qualities [n] in this air."""
+    return inversion_level(quality, event.ready, relative_noise(event, uplink))
+
+
+def relative_noise(event: Event, uplink: Uplink) -> jax.Array:
+    """The variance of the noise in units of the mean power of a symbol."""
     n = jnp.maximum(event.ready.sum(), 1)
     energy = jnp.sum(jnp.where(event.ready, event.energy, 0.0))
     signal_power = energy / (n * event.model.size)  # of a symbol, mean over the devices
-    noise = uplink.noise_power_w / 2 / jnp.where(signal_power > 0, signal_power, 1.0)
-    return inversion_level(quality, event.ready, noise)
+    return uplink.noise_power_w / 2 / jnp.where(signal_power > 0, signal_power, 1.0)
 
 
 def inversion_level(quality: jax.Array, ready: jax.Array, noise: jax.Array) -> jax.Array:

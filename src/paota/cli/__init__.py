@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
+
+from ..interrupts import EXIT_CODE, leave
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,15 +22,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return commands.run(argv)
     except KeyboardInterrupt:
         print("paota: interrupted", file=sys.stderr)
-        return 130
+        return EXIT_CODE
 
 
 def command() -> NoReturn:
     """The program `paota`. It does not wait for a computation that was left behind, which nothing can break off."""
+    signal.signal(signal.SIGINT, leave)
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
     crew = sys.modules.get("paota.simulate.crew")
-    if code == 130 or (crew is not None and crew.anybody_left()):  # modules that are half imported complain at the end
+    if code == EXIT_CODE or (crew is not None and crew.anybody_left()):
         os._exit(code)
     sys.exit(code)

@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> None:
     add_experiment(parser, metavar="RUN|EXPERIMENT.toml", what="a run folder or an experiment file")
     parser.add_argument("--label", metavar="LABEL", help="which algorithm of the experiment (default: its first one)")
     parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, metavar="R", help=f"look at the first R rounds (default {ROUNDS})"
+        "--rounds", type=int, metavar="R", help=f"look at the first R rounds (default: all, at most {ROUNDS})"
     )
     parser.add_argument(
         "--probes", type=int, default=3, metavar="N", help="models that get the costly looks (default 3)"
@@ -48,8 +48,8 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     experiment = _experiment(args)
-    if args.rounds < 1 or args.probes < 1:
-        raise UserError("--rounds and --probes must be at least 1")
+    if args.probes < 1:
+        raise UserError("--probes must be at least 1")
     if args.out and Path(args.out).exists() and not Path(args.out).is_dir():
         raise UserError(f"--out: '{args.out}' is not a folder")
 
@@ -72,9 +72,12 @@ def _experiment(args: argparse.Namespace) -> Experiment:
         if not file.is_file():
             raise UserError(f"'{args.experiment}' is not a run folder (no experiment.toml in it)")
         args.experiment = file
+    if args.rounds is not None and args.rounds < 1:
+        raise UserError("--rounds must be at least 1")
     experiment = read_experiment(args)
+    rounds = args.rounds or min(experiment.horizon.rounds or ROUNDS, ROUNDS)
     # Whole rounds, and no looks of the run's own: the analysis takes them itself.
-    changes = {"rounds": args.rounds, "evaluation.every": args.rounds, "evaluation.train_loss": "batches"}
+    changes = {"rounds": rounds, "evaluation.every": rounds, "evaluation.train_loss": "batches"}
     return experiment.override(changes)
 
 
@@ -143,7 +146,7 @@ def _print_rounds(console: Console, title: str, rows: Columns, headings: Mapping
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, box=box.SIMPLE_HEAD)
+    table = Table(title=title, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("round", *headings.values()):
         table.add_column(heading, justify="right", no_wrap=True)
     for i in range(len(rows["round"])):

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..errors import UserError, did_you_mean, listed, nearest, printable, unknown_name
+from ..interrupts import leave
 from ..plugins import load_plugin
-from . import bound, deploy, device, keys, new, power, presets, report, reproduce, settings, sweep, watch
+from . import bound, deploy, device, fleet, keys, new, plan, power, presets, report, reproduce, settings, sweep, watch
 from . import run as run_command
 
 COMMANDS = {
     "run": run_command, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
-    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "watch": watch, "settings": settings,
+    "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "plan": plan, "watch": watch,
+    "settings": settings, "fleet": fleet,
 }  # fmt: skip
-WITH_PLUGINS = ("run", "report", "sweep")  # the commands that read experiments, which may name things of the user's own
-
+WITH_PLUGINS = ("run", "report", "sweep", "plan")  # they read experiments, which may name things of the user's own
+LEAVES_AT_ONCE = (
+    "run",
+    "report",
+    "sweep",
+    "plan",
+    "bound",
+)  # on Ctrl-C, until there is something that they have to save
 LONGEST_SENTENCE = 1500  # what was given may stand in it, and may be anything
 
 
@@ -31,6 +40,8 @@ def run(argv: Sequence[str] | None = None) -> int:
         if args.command is None:
             parser.print_help()
             return 0
+        if args.as_program:
+            signal.signal(signal.SIGINT, leave if args.command in LEAVES_AT_ONCE else signal.default_int_handler)
         for file in getattr(args, "plugin", ()):
             load_plugin(file)  # also for run folders, which are read without running anything that they name
         code: int = COMMANDS[args.command].run(args)

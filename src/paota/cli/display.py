@@ -45,10 +45,14 @@ def _note(task: Task) -> str:
 class ProgressDisplay:
     """Rows of title, bar, count, speed, note and time left, redrawn while the `with` block runs.
 
-    Where the output is no terminal: a plain line every few seconds, and one at the end.
+    Where there is no terminal: a plain line every few seconds, and one at the end.
+
+    Args:
+        stream: where the rows are drawn, if it is a terminal.
+        output: where the command writes its result. If it is no terminal, as in `paota run > log.txt`, it gets the lines.
     """
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], output: IO[str] | None = None) -> None:
         self._bars = Progress(
             TextColumn("{task.fields[title]}", markup=False),
             BarColumn(bar_width=24),
@@ -58,7 +62,10 @@ class ProgressDisplay:
             TimeRemainingColumn(compact=True),
             console=Console(file=stream, highlight=False),
         )
-        self._plain = not self._bars.console.is_terminal
+        self._drawn = self._bars.console.is_terminal
+        self._lines: Console | None = None if self._drawn else self._bars.console
+        if output is not None and not output.isatty():
+            self._lines = Console(file=output, highlight=False)
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
@@ -71,17 +78,17 @@ class ProgressDisplay:
         self._hide()
 
     def _show(self) -> None:
-        if self._plain:
+        if self._lines is not None:
             threading.Thread(target=self._print_lines, name="paota display", daemon=True).start()
-        else:
+        if self._drawn:
             self._bars.start()
 
     def _hide(self) -> None:
-        if self._plain and not self._over.is_set():
+        if self._drawn:
+            self._bars.stop()
+        if not self._over.is_set():
             self._over.set()
             self._print_line()
-        elif not self._plain:
-            self._bars.stop()
 
     def _print_lines(self) -> None:
         while not self._over.wait(PLAIN_EVERY_S):
@@ -93,7 +100,8 @@ class ProgressDisplay:
             " ".join(filter(None, (row.fields["title"].strip(), row.fields["count"], _speed(row), _note(row))))
             for row in self._bars.tasks
         ]
-        self._bars.console.print(" | ".join(rows), markup=False, soft_wrap=True)
+        if self._lines is not None:
+            self._lines.print(" | ".join(rows), markup=False, soft_wrap=True)
 
     def _add(self, title: str, total: float, *, count: str, note: str = "", unit: str = "") -> TaskID:
         """A row; with a `unit` its speed is shown. The clock of its speed starts with the first `_update`."""
@@ -133,7 +141,7 @@ class RunDisplay(ProgressDisplay, Callback):
         }
         self._newest = dict.fromkeys(self._totals, "")  # score
         self._score = Score(run.score)
-        self._drawn = dict.fromkeys(self._totals, -math.inf)
+        self._redrawn = dict.fromkeys(self._totals, -math.inf)
         self._show()
 
     def compile(self, label: str, seconds: float | None) -> None:
@@ -145,12 +153,12 @@ class RunDisplay(ProgressDisplay, Callback):
     def round(self, round: Round) -> None:
         self._done[round.label][round.seed] = round.round
         if round.judged:
-            self._newest[round.label] = f"  {self._score.name} {self._score.compact(round.test_accuracy, 1)}"
-        if round.round and (round.round == round.rounds or time.monotonic() - self._drawn[round.label] > REDRAW_S):
+            self._newest[round.label] = f", {self._score.name} {self._score.compact(round.test_accuracy, 1)}"
+        if round.round and (round.round == round.rounds or time.monotonic() - self._redrawn[round.label] > REDRAW_S):
             self._draw(round.label, round.seed)
 
     def _draw(self, label: str, seed: int) -> None:
-        self._drawn[label] = time.monotonic()
+        self._redrawn[label] = time.monotonic()
         done = sum(self._done[label].values())
         note = f"seed {seed}{self._newest[label]}"
         self._update(self._rows[label], done, count=f"{done}/{self._totals[label]}", note=note)
@@ -175,17 +183,24 @@ class TasksDisplay(ProgressDisplay):
         title: of the row.
         noun: what a task is called, in the plural.
         names: of the tasks, by key.
+        stream, output: as for a `ProgressDisplay`.
         work: how much there is to do for each of them, by key (default: equally much).
     """
 
     def __init__(
-        self, title: str, noun: str, names: Mapping[str, str], stream: IO[str], work: Mapping[str, float] | None = None
+        self,
+        title: str,
+        noun: str,
+        names: Mapping[str, str],
+        stream: IO[str],
+        work: Mapping[str, float] | None = None,
+        output: IO[str] | None = None,
     ) -> None:
-        super().__init__(stream)
+        super().__init__(stream, output)
         self._noun, self._names, self._work = noun, names, work or dict.fromkeys(names, 1.0)
         self._share: dict[str, float] = {}
         self._ended: set[str] = set()
-        self._row = self._add(title, sum(self._work.values()), count=self._count)
+        self._row = self._add(title, sum(self._work.values()), count=self._count, note="starting")
 
     def __call__(self, update: Update) -> None:
         if update.kind == "failed":

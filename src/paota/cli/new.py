@@ -43,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
 def skeleton(kind: str, name: str) -> dict[str, str]:
     """File name -> text, for a thing of this kind called `name`."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or len(name) > 40:
-        raise UserError(f"'{name}' is no name for a {kind}: small letters, digits and hyphens, e.g. my-policy")
+        raise UserError(
+            f"'{name}' does not name a thing of the kind {kind}: small letters, digits and hyphens, e.g. my-policy"
+        )
     if name in REGISTRIES[kind]:
         raise UserError(f"the {kind} '{name}' exists already")
     module = name.replace("-", "_")

@@ -6,17 +6,16 @@ import argparse
 import json
 import os
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CallbackError, Interrupted, UserError
 from ..experiment import Experiment
+from ..interrupts import EXIT_CODE, stop_on_ctrl_c
 from ..rng import Seeds
 from ..runs.files import jsonable
 from ..runs.folder import (
@@ -95,9 +94,10 @@ def run(args: argparse.Namespace) -> int:
     plan = simulate.plan(
         experiment, seeds=seeds, tell=lambda sentence: quiet or print(f"paota: {sentence}", file=sys.stderr)
     )
+    identity = simulate.identity(plan)  # may take long: it builds the kernel of a new machine
     folder = folder or begin_folder(args.out or default_folder(experiment.name), plan)
-    checkpoints = Checkpoints(folder / CHECKPOINTS, simulate.identity(plan), every_s=args.checkpoint_every)
-    shown = [] if quiet else [RunDisplay(sys.stderr)]
+    checkpoints = Checkpoints(folder / CHECKPOINTS, identity, every_s=args.checkpoint_every)
+    shown = [] if quiet else [RunDisplay(sys.stderr, sys.stdout)]
     # A cluster's helpers would not know of a checkpoint, nor of a wish to stop.
     more: dict[str, Any] = {} if clustered else {"checkpoints": checkpoints}
     try:
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
             finish_folder(result, folder)
     except Interrupted:
         print(f"paota: interrupted, and saved; {_go_on(folder)}", file=sys.stderr)
-        return 130
+        return EXIT_CODE
     except CallbackError as error:
         print(f"paota: {error}; what is done is saved; {_go_on(folder)}", file=sys.stderr)
         return 2 if isinstance(error.__cause__, UserError) else 1
@@ -166,25 +166,6 @@ def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, Seeds]:
     folder = Path(args.resume)
     seeds = read_unfinished(folder)
     return folder, Experiment.from_file(folder / "experiment.toml"), seeds
-
-
-@contextmanager
-def stop_on_ctrl_c() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C asks to stop within two seconds, and to save; a second one stops at once."""
-    asked = False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        print("\npaota: stopping (again to stop at once)", file=sys.stderr)
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def default_folder(name: str) -> Path:

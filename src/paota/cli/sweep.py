@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..experiment import parse_assignment
+from ..interrupts import EXIT_CODE, raise_on_ctrl_c
 from ..runs.files import jsonable
 from ..runs.folder import refuse_used_folder
 from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, read_callbacks, read_experiment
@@ -86,12 +87,12 @@ def run(args: argparse.Namespace) -> int:
         else sweeps.folders.begin(args.out or default_folder(f"{spec.experiment.name}-sweep"), spec)
     )
     try:
-        with _display(spec, quiet=args.json or args.quiet) as watch:
+        with raise_on_ctrl_c(), _display(spec, quiet=args.json or args.quiet) as watch:
             failed = sweeps.compute(folder, spec, jobs=args.jobs, ray=args.ray, callbacks=callbacks, watch=watch)
     except KeyboardInterrupt:
         again = f"paota sweep --resume {shlex.quote(str(folder))}"
         print(f"\npaota: interrupted; what is finished is saved; go on with: {again}", file=sys.stderr)
-        return 130
+        return EXIT_CODE
     _show(sweeps.gather(folder, spec, failed), spec.points, args)
     return 1 if failed else 0
 
@@ -126,7 +127,7 @@ def _display(spec: SweepSpec, *, quiet: bool) -> AbstractContextManager[Watch]:
     from .display import TasksDisplay
 
     names = {str(point.index): place(spec.axes, point.values) for point in spec.points}
-    return TasksDisplay("sweeping", "points", names, sys.stderr)
+    return TasksDisplay("sweeping", "points", names, sys.stderr, output=sys.stdout)
 
 
 def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ SMALLEST_IMAGE = 8  # pixels a side, for telling pictures from short tables
 MAX_SAMPLES = 2**31 - 1  # sample indices are int32
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Dataset:
     """Images or feature vectors with their labels, split into a training and a test part.
 
@@ -37,6 +37,12 @@ class Dataset:
     num_classes: int
     device_train: npt.NDArray[np.int64] | None = None
     scaling: Scaling | None = None
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.x_train):,} training and {len(self.x_test):,} test samples"
+        shape = " x ".join(map(str, self.x_train.shape[1:])) or "1"
+        kind = "targets" if self.has_targets else f"{self.num_classes} classes"
+        return f"<paota.Dataset '{self.name}': {sizes} of {shape} {self.x_train.dtype}, {kind}>"
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):

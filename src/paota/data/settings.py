@@ -13,7 +13,9 @@ from ..settings import choice, setting
 class Data:
     """What does each device hold?"""
 
-    dataset: str = setting("mnist", doc="A registered data set, or the path of a folder or file.", also=("data",))
+    dataset: str = setting(
+        "mnist", doc="A registered data set, or the path of a folder or file.", also=("data", "name")
+    )
     devices: int = setting(
         100,
         low=1,

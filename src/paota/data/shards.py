@@ -15,7 +15,7 @@ MAX_TOTAL = 2**30
 """The most sample indices that all devices may hold together: 4 GiB of int32."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Shards:
     """Device k of K holds the samples `indices[offsets[k] : offsets[k + 1]]`.
 
@@ -35,6 +35,10 @@ class Shards:
             array.setflags(write=False)
             object.__setattr__(self, key, array)
         _check(self.indices, self.offsets)
+
+    def __repr__(self) -> str:
+        sizes = self.sizes
+        return f"<paota.Shards of {self.num_devices:,} devices with {sizes.min():,} to {sizes.max():,} samples>"
 
     @property
     def num_devices(self) -> int:

@@ -8,7 +8,7 @@
 The simulator runs the loop; a deployment calls the halves, each where it belongs.
 """
 
-from .devices import Prepared, encode, prepare, train
+from .devices import Prepared, device_keys, encode, prepare, train
 from .loop import forget_programs, is_known, judge, known_programs, program, program_key, remembered, run_events
 from .server import (
     Decision,
@@ -39,7 +39,7 @@ from .structures import (
 
 __all__ = [
     "HELD_BYTES", "PER_DEVICE", "Decision", "Fleet", "Judgement", "Log", "Prepared", "Row", "Rule", "Served", "Sizes", "State",
-    "Task", "conclude", "decide", "encode", "evaluate", "event_of", "event_places", "forget_programs", "is_known",
+    "Task", "conclude", "decide", "device_keys", "encode", "evaluate", "event_of", "event_places", "forget_programs", "is_known",
     "judge", "known_programs", "optimise", "prepare", "program", "program_key", "remembered", "row_bytes", "rows_of",
     "run_events", "superpose", "train", "uplink_of",
 ]  # fmt: skip

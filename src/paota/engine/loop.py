@@ -18,6 +18,8 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jaxtyping import Array, Float, Int
 
+from ..air.downlink import as_heard
+from ..air.uplink import within_budget
 from ..algorithms.base import Algorithm
 from . import sharding
 from .blocks import Blocks
@@ -68,7 +70,10 @@ def event(
         back = np.argsort(order)
         log = log._replace(**{name: getattr(log, name)[back] for name in PER_DEVICE})
     ring = state.ring.at[(row.round + 1) % sizes.versions].set(served.model)
-    return State(ring, served.state, memory, remembered(state.devices, row.device, served)), log
+    spent_j = state.spent_j
+    if rule.power.energy_budget_j is not None:  # a device takes part in an event once; padding has sent nothing
+        spent_j = spent_j.at[row.device].add(served.transmit_power_w / rule.air.bandwidth_hz)
+    return State(ring, served.state, memory, remembered(state.devices, row.device, served), spent_j), log
 
 
 def remembered(kept: Any, device: Int[Array, " n"], served: Served) -> Any:
@@ -96,15 +101,21 @@ def _aggregate(
         shift = None
         if rule.algorithm.shifts_gradients:
             shift = jax.vmap(rule.algorithm.gradient_shift, in_axes=(0, None))(memory, state.server)
-        trained = train(task, rule.training, seed, fleet, state.ring, row, shift)
-        start = None if rule.guards.max_update_norm is None else state.ring[row.version % sizes.versions]
+        trained = train(task, rule.training, seed, fleet, state.ring, row, shift, rule.air)
+        start = None
+        if rule.guards.max_update_norm is not None:
+            start = as_heard(rule.air, seed, state.ring[row.version % sizes.versions], row.version, row.device)
         return prepare(rule, seed, row, trained, model, previous, num_samples(row), memory, state.server, start)
 
     blocks = None if sizes.block is None else Blocks(devices, row, sizes.block)
     prepared = devices(row) if blocks is None else blocks.untrained() if asks_nothing(rule) else blocks.first_pass()
     num_devices = jnp.asarray(len(fleet.shard_sizes), model.dtype)
+    uplink = uplink_of(rule, seed, row, prepared.ready, model.size)
+    if rule.power.energy_budget_j is not None:
+        uplink = within_budget(uplink, rule.power.energy_budget_j - state.spent_j[row.device], rule.air.bandwidth_hz)
+        prepared = prepared._replace(ready=uplink.ready)
     event = event_of(row, prepared, model, previous, num_samples(row), num_devices, state.server)
-    decision = decide(rule.algorithm, rule.power, event, uplink_of(rule, seed, row, prepared.ready, model.size))
+    decision = decide(rule.algorithm, rule.power, event, uplink)
     if blocks is None:
         sums = superpose(decision.gains, prepared.payload)
         everything = prepared.payload if rule.algorithm.needs_payloads else None

@@ -41,7 +41,7 @@ class Served(NamedTuple):
 
     model: Float[Array, " d"]  # w^(r+1)
     state: Any
-    weight: Float[Array, " n"]  # alpha_k; sums to 1 over the ready devices, or to less where w^r keeps the rest
+    weight: Float[Array, " n"]  # alpha_k; sums to the step over the ready devices: 1, or less where w^r keeps the rest
     amplitude: Float[Array, " n"]  # p_k as received
     similarity: Float[Array, " n"]  # theta_k
     transmit_power_w: Float[Array, " n"]  # |phi_k payload_k|^2
@@ -82,6 +82,7 @@ def event_of(
         num_devices=num_devices,
         state=state,
         aborted=row.aborted,
+        group=row.group,
     )
 
 
@@ -126,7 +127,8 @@ def conclude(
         shown, transmit_power_w = amplitude, uplink.transmit_power_w(precoder, event.energy)
         noise_std = jnp.sqrt(uplink.noise_power_w / 2) / divisor
         gain = jnp.abs(uplink.channel if uplink.actual_channel is None else uplink.actual_channel) ** 2
-    step = algorithm.next_model(event, Heard(heard / divisor, amplitude, payloads))  # Eq. Normalization
+    arrived = Heard(heard / divisor, amplitude, payloads, transmit_power_w, uplink.max_power_w)  # Eq. Normalization
+    step = algorithm.next_model(event, arrived)
     anyone = (amplitude != 0).any()  # nobody: w^(r+1) = w^r exactly, with no noise
     return Served(
         model=jnp.where(anyone, step.model, event.model),

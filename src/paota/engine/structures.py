@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from ..air.downlink import in_signals
 from ..air.settings import Air
 from ..algorithms.base import Algorithm
 from ..data.dataset import Dataset
@@ -58,7 +59,7 @@ class Rule:
         """The rule of one line of an experiment, its numbers as arrays; what only the timeline needs is left out."""
         c = contestant
         parts = {
-            "algorithm": c.algorithm, "training": c.training, "server": c.server, "air": c.air, "power": c.power,
+            "algorithm": c.algorithm, "training": c.training, "server": c.server, "air": in_signals(c.air), "power": c.power,
             "faults": c.faults.in_signals(), "guards": replace(c.guards, max_staleness=None),
         }  # fmt: skip
         rule = cls(**{name: as_tree(part) for name, part in parts.items()})  # type: ignore[arg-type]
@@ -149,6 +150,7 @@ class Row(NamedTuple):
     version: Int[Array, " n"]  # that the device started from
     training: Int[Array, " n"]  # how many it had begun before
     aborted: Int[Array, ""] | int = 0  # trainings that it ends unfinished
+    group: Int[Array, ""] | int = 0  # whose event it is, where the scheme numbers its groups
 
 
 class State(NamedTuple):
@@ -158,6 +160,7 @@ class State(NamedTuple):
     server: Any  # what the algorithm keeps
     optimiser: Any = ()  # what the server's optimiser keeps
     devices: Any = ()  # what the devices keep, [K, ...] each
+    spent_j: Any = ()  # radiated so far, [K], where there is a budget
 
     @classmethod
     def initial(cls, rule: Rule, model: Float[Array, " d"], versions: int, devices: int) -> State:
@@ -166,7 +169,9 @@ class State(NamedTuple):
             lambda one: jnp.broadcast_to(one, (devices, *jnp.shape(one))), rule.algorithm.memory(model)
         )
         optimiser = rule.server.optimiser.init(model)
-        return cls(jnp.tile(model, (versions, 1)), rule.algorithm.init(model), optimiser, memory)
+        server = rule.algorithm.init_for(model, devices)
+        spent_j = () if rule.power.energy_budget_j is None else jnp.zeros(devices)
+        return cls(jnp.tile(model, (versions, 1)), server, optimiser, memory, spent_j)
 
 
 PER_DEVICE = ("weight", "amplitude", "similarity", "transmit_power_w", "channel_gain")  # columns of a log
@@ -227,12 +232,15 @@ def rows_of(
         version=zeros(np.int32),
         training=zeros(np.int32),
         aborted=zeros(np.int32, places=False),
+        group=zeros(np.int32, places=False),
     )
     columns: Any = rows
     columns.time_s[:count] = timeline.time_s[first : first + count]
     columns.evaluate[:count] = evaluate[first : first + count]
     if timeline.aborted is not None:
         columns.aborted[:count] = timeline.aborted.ready[first : first + count]
+    if timeline.group is not None:
+        columns.group[:count] = timeline.group[first : first + count]
     for i in range(count):
         flat = slice(timeline.offsets[first + i], timeline.offsets[first + i + 1])
         n = flat.stop - flat.start

@@ -75,5 +75,11 @@ class Guards:
     max_update_norm: float | None = setting(
         None, above=0, doc="Longer updates are shortened to this length.", also=("clip_update",)
     )
+    noise_multiplier: float | None = setting(
+        None,
+        above=0,
+        doc="For privacy: a device adds Gaussian noise to every weight, in units of `max_update_norm`, which it needs.",
+        also=("dp_noise", "noise_std"),
+    )
     reject_non_finite: bool = setting(False, doc="An update with a NaN or an infinity is not sent.")
     max_staleness: int | None = setting(None, low=0, doc="Staler updates are not sent.", also=("staleness_limit",))

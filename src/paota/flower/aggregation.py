@@ -58,7 +58,7 @@ class Aggregator:
     def initial_state(self) -> Any:
         """What the algorithm and the server's optimiser keep, before the first round."""
         model = jnp.asarray(self.initial_model)
-        return self.rule.algorithm.init(model), self.rule.server.optimiser.init(model)
+        return self.rule.algorithm.init_for(model, self.num_devices), self.rule.server.optimiser.init(model)
 
     def judge(self, model: NDArray[Any]) -> tuple[float, float, float]:
         """(test accuracy, test loss, F(w)) with the data that the server holds."""

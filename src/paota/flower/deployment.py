@@ -71,7 +71,19 @@ class Deployment:
         chosen = [by_label[label] for label in dict.fromkeys(wanted)]
         for contestant in chosen:
             scheme_of(contestant)
+            _check_simulated(contestant)
         return chosen
+
+
+def _check_simulated(contestant: Contestant) -> None:
+    """What the simulator alone can do: here the server is sent every model, and the air is of its own making."""
+    only = {
+        "power.energy_budget_j": contestant.power.energy_budget_j,
+        "guards.noise_multiplier": contestant.guards.noise_multiplier,
+    }
+    for name, value in only.items():
+        if value is not None:
+            raise UserError(f"{name} is for the simulator: '{contestant.label}' cannot be deployed with it")
 
 
 def scheme_of(contestant: Contestant) -> Deployable:

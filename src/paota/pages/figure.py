@@ -173,6 +173,8 @@ def axes(
 ) -> Layout:
     """The two axes. The quantity and its unit stand in the figure's title, so the y axis needs none of its own."""
     x_axis: dict[str, Any] = {"title": {"text": x_title}}
+    if not category:
+        x_axis["tickformat"] = ","  # 24,000 rather than 24k
     if x_log or category:
         x_axis["type"] = "log" if x_log else "category"
     y_axis: dict[str, Any] = {"tickformat": y_format, "hoverformat": y_hover or y_format}

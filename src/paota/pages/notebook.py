@@ -107,6 +107,11 @@ def _bar(value: float, largest: float) -> Markup:
     )
 
 
+def page_html(title: str, sentences: Sequence[str], table: Table) -> str:
+    """Sentences and a table, as a notebook shows them."""
+    return _html(title=title, sentences=sentences, table=table)
+
+
 def _html(*, title: str, sentences: Sequence[str], table: Table, figure: str = "") -> str:
     return str(_template().render(title=title, sentences=sentences, table=table, figure=figure))
 

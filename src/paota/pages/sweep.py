@@ -16,13 +16,14 @@ from ..experiment import Experiment
 from ..runs.files import to_toml, write_text
 from ..sweeps.folder import inner_path
 from ..sweeps.grid import Axis, Point, show
-from ..sweeps.outcome import Sweep, SweepRow, answer, is_numeric, sentence
+from ..sweeps.metrics import Metric
+from ..sweeps.outcome import Sweep, SweepRow, answer, best_row, is_numeric, sentence
 from . import palette
 from .curves import Curve
 from .figure import Figure, Style, Trace, View, axes, level, line, line_chart, numbers, together
 from .naming import named_place, setting_name, titled
 from .page import Page, Section, SettingsFile, Table, TableCell, TableRow, render, with_coincidences
-from .words import isolated, listing
+from .words import counted, isolated, listing
 
 LOG_FROM = 50  # largest over smallest value; below, an even scale reads better
 MOST_TICKS = 12
@@ -88,7 +89,9 @@ def _how_to_read(sweep: Sweep) -> str:
     if len(sweep.axes) == 1:
         band = "Bands are the middle half of the seeds; t" if sweep.seeds > 1 else "T"
         return f"{better}; {middle}. {band}he large dot is the best point of each line."
-    return f"{better}; {middle}. Deeper is better, and ★ marks the best point of each label."
+    nobody = all(best_row(sweep.of(label), sweep.best_by) is None for label in sweep.labels)
+    star = "" if nobody else " Deeper is better, and ★ marks the best point of each label."
+    return f"{better}; {middle}.{star}"
 
 
 def _line_chart(sweep: Sweep) -> Figure:
@@ -194,8 +197,11 @@ def _heat_map(sweep: Sweep, grid: Sequence[Sequence[SweepRow | None]], best: Swe
     values = [[math.nan if row is None else sign * row.scores[metric.text].median for row in line] for line in grid]
     places = [(at_y, at_x, row) for at_y, line in zip(y, grid, strict=True) for at_x, row in zip(x, line, strict=True)]
     scale = {"zmin": min(sign * value for value in finite), "zmax": max(sign * value for value in finite) + 1e-12}
-    look = {"colorscale": [[0, "$card"], [1, "$deep"]], "showscale": False, "xgap": 2, "ygap": 2, "hoverinfo": "skip"}
-    shades = {"type": "heatmap", "x": x, "y": y, "z": [numbers(line) for line in values]} | scale | look
+    look = {"showscale": False, "xgap": 2, "ygap": 2, "hoverinfo": "skip"}
+    cells = {"type": "heatmap", "x": x, "y": y} | look
+    shades = {"colorscale": [[0, "$card"], [1, "$deep"]], "z": [numbers(line) for line in values]} | scale
+    never = [[None if math.isfinite(value) else 1 for value in line] for line in values]  # or failed
+    empty = {"colorscale": [[0, "$faded"], [1, "$faded"]], "z": never, "table": False}
     written: Trace = {
         "type": "scatter",
         "mode": "text",
@@ -209,7 +215,7 @@ def _heat_map(sweep: Sweep, grid: Sequence[Sequence[SweepRow | None]], best: Swe
     }
     category = {"type": "category", "showgrid": False, "zeroline": False}
     return View(
-        traces=[shades, written],
+        traces=[cells | shades, cells | empty, written],
         layout={
             "xaxis": category | {"title": {"text": titled(across.key)}, "categoryarray": x},
             "yaxis": category | {"title": {"text": titled(down.key)}, "categoryarray": y, "autorange": "reversed"},
@@ -224,9 +230,18 @@ def _written(sweep: Sweep, row: SweepRow | None, best: SweepRow | None) -> str:
         return "failed"
     metric = sweep.best_by
     median = row.scores[metric.text].median
+    if not math.isfinite(median):
+        return _missed(sweep, row, metric)
     # The title has the unit; a phone has no room for it in every cell.
-    shown = metric.show(median).removesuffix(f" {metric.unit}") if math.isfinite(median) else metric.show(median)
+    shown = metric.show(median).removesuffix(f" {metric.unit}")
     return f"★ {shown}" if row is best else shown
+
+
+def _missed(sweep: Sweep, row: SweepRow, metric: Metric) -> str:
+    """In place of a median that there is not: `never`, or how many seeds got there after all."""
+    score = row.scores[metric.text]
+    some = metric.kind.argument == "accuracy" and score.reached
+    return f"{score.reached} of {counted(sweep.seeds, 'seed')}" if some else metric.show(score.median)
 
 
 def _record(sweep: Sweep, row: SweepRow | None) -> list[Any]:
@@ -244,7 +259,8 @@ def _table(sweep: Sweep, *, swatches: bool) -> Table:
         cells = [TableCell(text=show(value)) for value in row.values]
         folder = inner_path(row.point, sweep.points)
         for metric in sweep.metrics:
-            shown = metric.show(row.scores[metric.text].median)
+            median = row.scores[metric.text].median
+            shown = metric.show(median) if math.isfinite(median) else _missed(sweep, row, metric)
             star = row is best[row.label] and metric == sweep.best_by
             cells.append(TableCell(text=f"★ {shown}" if star else shown, bold=star))
         cells.append(TableCell(text="" if row.diverged else "0", badge=str(row.diverged) if row.diverged else ""))

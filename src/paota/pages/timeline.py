@@ -103,7 +103,7 @@ def _view(stretch: Stretch) -> View:
     }
     bare = {"showgrid": False, "zeroline": False}
     layout: Layout = {
-        "xaxis": bare | {"title": {"text": "simulated seconds"}, "range": _range_s(stretch)},
+        "xaxis": bare | {"title": {"text": "simulated seconds"}, "tickformat": ",", "range": _range_s(stretch)},
         "yaxis": bare | devices | {"title": {"text": "device"}, "range": [len(stretch.devices) - 0.4, -0.6]},
     }
     aggregations = [level(float(at), vertical=True, dash="dash") for at in stretch.times_s]
@@ -127,8 +127,8 @@ def _training(rows: Rows, place: np.ndarray, chosen: np.ndarray, end_s: float, s
         "type": "bar",
         "orientation": "h",
         "name": name,
-        "base": numbers(start_s),
-        "x": numbers(finish_s - start_s),
+        "base": _moments(start_s),
+        "x": _moments(finish_s - start_s),
         "y": numbers(place[chosen]),
         "marker": {"color": "$faded" if shade is None else f"$staleness{shade}"},
         "customdata": _details(rows, chosen),
@@ -150,7 +150,13 @@ def _training(rows: Rows, place: np.ndarray, chosen: np.ndarray, end_s: float, s
 
 def _details(rows: Rows, chosen: np.ndarray) -> list[list[float | None]]:
     names = ("device", "start_s", "finish_s", "version", "time_s", "staleness", "weight")
-    return [numbers(row, 6) for row in np.stack([rows[name][chosen] for name in names], axis=1)]
+    shown = [_moments(rows[name][chosen]) if name.endswith("_s") else numbers(rows[name][chosen], 6) for name in names]
+    return [list(row) for row in zip(*shown, strict=True)]
+
+
+def _moments(seconds: np.ndarray) -> list[float | None]:
+    """To the millisecond, however late in a run: digits that are counted from the left would blur a long one."""
+    return numbers(np.round(seconds, 3), 15)
 
 
 def _waiting(rows: Rows, place: np.ndarray, end_s: float) -> Trace:
@@ -161,9 +167,11 @@ def _waiting(rows: Rows, place: np.ndarray, end_s: float) -> Trace:
     x = np.stack([rows["finish_s"][waits], until_s[waits], gap], axis=1).ravel()
     y = np.stack([place[waits], place[waits], gap], axis=1).ravel()
     look = {"color": "$muted", "width": 1.5, "dash": "dot"}
-    return scatter("lines", x, y, name="waits", connectgaps=False, line=look)
+    return scatter("lines", x, y, name="waits", connectgaps=False, line=look) | {"x": _moments(x)}
 
 
 def _sending(rows: Rows, place: np.ndarray, inside: np.ndarray) -> Trace:
     look = {"symbol": "triangle-up", "size": 9, "color": "$text", "line": {"color": "$page", "width": 1}}
-    return scatter("markers", rows["time_s"][inside], place[inside], name="sends", cliponaxis=False, marker=look)
+    sent_s = rows["time_s"][inside]
+    drawn = scatter("markers", sent_s, place[inside], name="sends", cliponaxis=False, marker=look)
+    return drawn | {"x": _moments(sent_s)}

@@ -35,4 +35,10 @@ class Power:
     stopping: str = setting("mended", options=("mended", "printed"), doc='Of method = "mip"; "printed" makes one pass.')
     max_passes: int = setting(50, low=1, doc='Of Dinkelbach\'s iteration, of method = "mip".')
     time_limit_s: float = setting(60.0, above=0, doc="Of one aggregation; a run that meets it depends on the machine.")
+    energy_budget_j: float | None = setting(
+        None,
+        above=0,
+        doc="That a device may radiate in the whole run; one that has used it up is silent. Absent: no limit.",
+        also=("energy_budget", "battery_j"),
+    )
     compute_power_w: float = setting(1.0, low=0, doc="Drawn while training; for the energy account only.")

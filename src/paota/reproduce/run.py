@@ -13,7 +13,7 @@ from ..pages.reproduction import draw_all, write_choices, write_page
 from ..runs.files import write_text
 from ..runs.lock import only_one
 from ..runs.pool import Watch, run_tasks
-from . import catalogue, choices, store, work
+from . import archive, catalogue, choices, store, work
 from .cells import Cell
 from .choices import Found
 from .claims import claims
@@ -88,6 +88,7 @@ def _compute(cells: Sequence[Cell], folder: Path, workers: int, watch: Watch) ->
 def write(out: Path, scale: catalogue.Scale, cells: Cells, found: Found | None = None) -> Reproduction:
     """Verdicts, tables, figures and the pages from finished cells and what the search over open choices found."""
     evidence = gather(cells, scale)
+    archive.write(out / archive.FILE, evidence)
     verdicts = [] if scale.quick else judge_all(evidence, claims())  # made-up data say nothing about the paper
     tables = write_tables(cells, evidence, verdicts, scale, out / "tables")
     figures = draw_all(cells, evidence, scale, out / "figures")

@@ -58,6 +58,9 @@ class RecordedExperiment:
     table: Mapping[str, Any]
     why: str  # what is not known, in a sentence
 
+    def __repr__(self) -> str:
+        return f"<paota.RecordedExperiment '{self.name}', as data only: {self.why.partition(': known')[0]}>"
+
     @property
     def name(self) -> str:
         """What the run is called."""
@@ -171,7 +174,11 @@ class Result:
             accuracy: share of the test set, 0 to 1.
             label: of one algorithm (default: all, and a dictionary by label is returned).
         """
-        if not 0 <= accuracy <= 1:
+        from ..pages.words import Score
+
+        if not isinstance(accuracy, int | float | np.number) or isinstance(accuracy, bool):
+            raise UserError(f"time_to: an accuracy is a number, not {accuracy!r}")
+        if Score(self.info.get("score", "accuracy")).is_share and not 0 <= accuracy <= 1:
             hint = f"; did you mean time_to({accuracy / 100:g})?" if 1 < accuracy <= 100 else ""
             raise UserError(f"time_to: an accuracy is a share from 0 to 1, not {accuracy:g}{hint}")
         if label is None:

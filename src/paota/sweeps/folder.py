@@ -47,7 +47,7 @@ class SweepSpec:
         made: dict[str, Any] = files.jsonable(
             {
                 "format": FORMAT, "seeds": self.seeds, "over": over, "experiment": self.experiment.to_dict(),
-                "equal": self.equal, "duration_s": self.duration_s,
+                "equal": self.equal,
             }
         )  # fmt: skip
         return made
@@ -61,7 +61,7 @@ def begin(folder: str | Path, spec: SweepSpec) -> Path:
             path / FILE,
             {
                 **spec.identity(), "axes": [a.key for a in spec.axes], "best": spec.best,
-                "contents": fingerprints(spec.experiment),
+                "duration_s": spec.duration_s, "contents": fingerprints(spec.experiment),
             },
         )  # fmt: skip
         (path / "points").mkdir()

@@ -125,6 +125,8 @@ class Metric:
             return self.score.show(value)
         if self.name == "final_loss":
             return f"{value:.4g}"
+        if self.unit == UNITS["airtime_s"] and 0 < value < 0.1:
+            return f"{quantity(1000 * value)} m{self.unit}"
         return f"{quantity(value)} {self.unit}"
 
     @property
@@ -151,25 +153,25 @@ class Metric:
         return f"{shown} at the end"
 
 
-def parse_metric(text: str) -> Metric:
-    """`seconds_to:0.8` -> a metric; refuses unknown names and impossible numbers."""
+def parse_metric(text: str, option: str = "--best") -> Metric:
+    """`seconds_to:0.8` -> a metric; refuses unknown names and impossible numbers, naming the option that gave them."""
     name, colon, raw = text.strip().partition(":")
     if name not in KINDS:
-        raise unknown_name("metric of --best", name, KINDS)
+        raise unknown_name(f"metric of {option}", name, KINDS)
     wanted = KINDS[name].argument
     if not wanted:
         if colon:
-            raise UserError(f"--best {name} takes no number, not '{text}'")
+            raise UserError(f"{option} {name} takes no number, not '{text}'")
         return Metric(name)
     try:
         value = float(raw)
     except ValueError:
         example = {"accuracy": "0.8", "seconds": "400", "rounds": "50"}[wanted]
-        raise UserError(f"--best {name} needs a number of {wanted}, e.g. {name}:{example}, not '{text}'") from None
+        raise UserError(f"{option} {name} needs a number of {wanted}, e.g. {name}:{example}, not '{text}'") from None
     if wanted == "accuracy" and not 0 < value <= 1:
-        raise UserError(f"--best {name}: an accuracy lies above 0 and at most at 1, not {raw.strip()}")
+        raise UserError(f"{option} {name}: an accuracy lies above 0 and at most at 1, not {raw.strip()}")
     if wanted != "accuracy" and not 0 <= value < math.inf:
-        raise UserError(f"--best {name}: a number of {wanted} is 0 or more, and finite, not {raw.strip()}")
+        raise UserError(f"{option} {name}: a number of {wanted} is 0 or more, and finite, not {raw.strip()}")
     return Metric(name, value)
 
 

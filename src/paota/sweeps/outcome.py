@@ -202,9 +202,9 @@ def _nobody(sweep: Sweep, label: str, rows: Sequence[SweepRow], where: Any) -> s
     final = replace(Metric("final_accuracy"), score=sweep.best_by.score)
     able = [row for row in rows if row.diverged < len(row.scores[final.text].values)]
     if not able:
-        return f"{label}: diverged at every point."
+        return f"every point of the grid diverged for {label}."
     top = max(able, key=lambda row: row.scores[final.text].median)
-    text = f"{label}: no point of the grid has a median of {sweep.best_by.title}"
+    text = f"no point of the grid has a median of {sweep.best_by.title} for {label}"
     highest = final.show(top.scores[final.text].median)
     return f"{text}; the highest {final.score.name} at the end is {highest}, with {where(sweep.axes, top.values)}."
 

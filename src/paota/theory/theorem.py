@@ -105,16 +105,17 @@ def terms(form: Form, c: Constants, s: System, weight_square_sum: Any, power_sum
         zeta_factor = 2 * eta * m + 8 * big_l * eta * m**2 + 4 * eta**2 * m**3 * big_l**2 * wander
     else:  # eta^2 in the second part (from L/2 times A_2), and zeta without L^2 in the third (Lemma 1)
         zeta_factor = 2 * eta * m + 2 * share * big_l * eta**2 * m**2 + 4 * eta**2 * m**3 * wander
-    covariance: Any = 0.0
+    noise: Any = share / 2 * big_l * eta**2 * m**2
     if form == "dependent":
         if ready is None:
             raise UserError("the dependent form needs the number of ready devices of each round")
-        covariance = eta * np.maximum(np.asarray(ready) * weight_square_sum - 1.0, 0.0)
-    peak = s.weight_peak if form == "dependent" else 1.0
+        # The noise stands alone there, and that of M steps adds up to M sigma^2; then the covariance.
+        chi = np.maximum(np.asarray(ready) * weight_square_sum - 1.0, 0.0)
+        noise = share / 2 * s.weight_peak * big_l * eta**2 * m + eta * chi
     return Terms(
         a=zeta_factor * c.heterogeneity,
         b=2 * eta * m * big_l**2 * c.epsilon**2,
-        c=(share / 2 * peak * eta**2 * big_l * m**2 + wander * eta**2 * m**3 + covariance) * c.sigma**2,
+        c=(noise + wander * eta**2 * m**3) * c.sigma**2,
         d=(big_l if s.payload == "model" else 0.0) * c.epsilon**2 * s.devices * weight_square_sum,
         e=_parts(s) / 2 * big_l * s.parameters * s.noise_power_w / np.square(power_sum),
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +53,7 @@ class Timeline:
         None  # the same events, with the trainings that each ended; `finish_s`: when they would have
     )
     first: int = 0  # the number of its first event, of a `part`
+    group: NDArray[np.int64] | None = None  # whose event it is, [E], where the scheme numbers its groups
 
     @classmethod
     def build(cls, events: Iterable[tuple[float, Participants]]) -> Timeline:
@@ -86,7 +87,31 @@ class Timeline:
             lost=None if self.lost is None else self.lost[first : first + events],
             aborted=None if self.aborted is None else self.aborted.part(first, events),
             first=self.first + first,
+            group=None if self.group is None else self.group[first : first + events],
         )
+
+    def without_broadcasts(
+        self, missed: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
+    ) -> Timeline:
+        """The timeline as it goes where broadcasts get lost: a device that misses one trains on from the newest version
+        that it has heard, which is that of the training before, or of the one before that. Its first one always arrives.
+
+        Args:
+            missed: whether the broadcast for the given (device [n], training [n]) is missed, [n].
+        """
+        parts = (
+            [self] if self.aborted is None else [self, self.aborted]
+        )  # an aborted training has heard its broadcast too
+        device, training, version = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("device", "training", "version")
+        )
+        order = np.lexsort((training, device))
+        first = np.diff(device[order], prepend=-1) != 0
+        # Position of the newest training, at or before each, whose broadcast arrived.
+        arrived = np.where(~missed(device, training)[order] | first, np.arange(len(order)), 0)
+        heard = np.empty_like(version)
+        heard[order] = version[order][np.maximum.accumulate(arrived)] if len(order) else version
+        return replace(self, version=heard[: len(self.device)])
 
     @property
     def ready(self) -> NDArray[np.int64]:

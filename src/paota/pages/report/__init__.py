@@ -16,6 +16,7 @@ from .findings import headline, what_ran
 from .learning import learning_section, side_by_side_section, spending_section, target_section
 from .participation import participation_section
 from .power import power_section
+from .privacy import privacy_section
 from .results import results_table
 from .study import ResultLike, Run, Study, gather
 from .timing import staleness_figure, timeline_section, timing_section
@@ -66,6 +67,7 @@ def build(study: Study, title: str, points: int) -> Page:
         timing_section(study, points),
         timeline_section(study),
         power_section(study, points),
+        privacy_section(study, points),
         participation_section(study, points),
         spending_section(study, points),
         Section(

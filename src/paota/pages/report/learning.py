@@ -66,7 +66,9 @@ def target_section(study: Study) -> Section:
         id="targets",
         title="Simulated seconds or rounds to each target",
         caption="Median over the seeds; the whiskers span the middle half of them. A cross in place of a bar: "
-        f"too few seeds reached that {study.score.name} for a median, or none.",
+        f"too few seeds reached that {study.score.name} for a median, or none."
+        if any(len(entry.seeds) > 1 for entry in study.entries)
+        else f"A cross in place of a bar: that {study.score.name} was never reached.",
         alt="Bar chart of the time to each target. " + _targets_in_words(study),
         views=views,
         group="axis",
@@ -215,7 +217,8 @@ def _bars(entry: Entry, study: Study, key: str) -> list[Trace]:
         "offsetgroup": entry.index,
         "x": [study.score.target(target) for target in study.targets],
     }
-    bars = {"type": "bar", "y": numbers(middle), "error_y": whiskers(low, middle, high)}
+    spread = {"error_y": whiskers(low, middle, high)} if len(entry.seeds) > 1 else {}
+    bars = {"type": "bar", "y": numbers(middle)} | spread
     texts = ["✕" if np.isnan(value) else quantity(value) for value in middle]
     above = {"y": numbers(np.nan_to_num(np.fmax(middle, high))), "textposition": "top center", "cliponaxis": False}
     written = {"type": "scatter", "mode": "text", "text": texts, "hoverinfo": "skip"} | above

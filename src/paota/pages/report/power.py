@@ -49,6 +49,13 @@ QUANTITIES = (
         "Share of the sending devices whose radiated power exceeds the limit P_max.",
         share=True,
     ),
+    Quantity(
+        "control_bits",
+        "Control bits",
+        "Said on the control channel in each round: norms and reports of the devices, their amplitudes, and what stale "
+        "devices have to be told first.",
+        log=True,
+    ),
 )
 
 

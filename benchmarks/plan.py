@@ -1,0 +1,145 @@
+"""Does the planner find what the whole grid finds, and at which share of its computation? The table of docs/plan.md.
+
+    python benchmarks/plan.py --out docs/plan.md
+
+On three settings, every candidate is simulated with every seed until it is at the target (the grid), and the planner
+searches the same candidates. A run that the planner cuts short has the bits of the beginning of the grid's, so its search is
+replayed on those, cut where it would cut them. The seeds are of this page alone: no constant of the planner was chosen on
+them, nor on any others (a factor of 3 between rungs is the usual one). Computation is counted in device updates. A benchmark
+that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paota.experiment import Experiment
+from paota.pages.words import quantity
+from paota.planner import begun, folders, prepare
+from paota.planner.candidates import Candidate
+from paota.planner.halving import Rung, is_over, ranked
+from paota.planner.search import Search, updates_of
+from paota.runs.results import Trajectory
+from paota.simulate import plan as plan_runs
+from paota.sweeps.grid import make_axes
+
+SEEDS = (100, 101, 102, 103, 104)
+TARGET = 0.8
+DURATION_S = 600.0
+OVER: dict[str, list[Any]] = {
+    "timing.period_s": [4, 6, 8, 10, 12],
+    "algorithms.paota.payload": ["model", "update"],
+    "algorithms.paota-plus.share": [0.1, 0.2, 0.4],
+}
+ALGORITHMS = ("paota", "paota-plus")
+SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "paper": ("the paper's, U(5, 15) s", {}),
+    "heavy-tail": ("lognormal, median 9 s, spread 0.8", {"latency": "lognormal", "median_s": 9.0, "spread": 0.8}),
+    "per-device": ("one latency for each device's life, U(5, 15) s", {"latency": "per-device"}),
+}
+HEADER = """| latencies | the grid's best | the planner's choice | verdict | updates, grid | ... that stops | planner | share |
+|---|---|---|---|--:|--:|--:|--:|"""
+
+
+def search_of(setting: str, out: Path) -> Search:
+    """A search over the candidates of this page, in its own folder."""
+    table = {"name": setting, "duration_s": DURATION_S, "targets": [TARGET], "timing": SETTINGS[setting][1]}
+    spec = prepare(Experiment.from_dict(table), target=TARGET, axes=make_axes(OVER), algorithms=ALGORITHMS, seeds=SEEDS)
+    if (out / folders.FILE).is_file():
+        folders.refuse_other(out, spec)
+    else:
+        folders.begin(out, spec)
+    return begun(out, spec, jobs=int(os.environ.get("JOBS", "2")))  # processes
+
+
+class Replay(Search):
+    """A planner that reads its runs from a grid that has them all."""
+
+    grid_runs: dict[int, dict[int, Trajectory]]
+
+    def compute(self, candidates: Sequence[Candidate], rung: Rung, name: str) -> None:
+        """What `Search.compute` would have simulated, and what that would have cost."""
+        for candidate in candidates:
+            # A check of the choice that is not in the grid costs as much as the choice.
+            source = candidate.index if candidate.index in self.grid_runs or self.chosen is None else self.chosen.index
+            mine = self.runs.setdefault(candidate.index, {})
+            for seed in rung.seeds:
+                if seed in mine and is_over(mine[seed], self.stop_at, self.duration_s):
+                    continue
+                mine[seed] = until(self.grid_runs[source][seed], rung.until_s)
+                self.updates += updates_of(mine[seed])
+
+
+def until(run: Trajectory, time_s: float) -> Trajectory:
+    """A run that was stopped in the first round at or after a time."""
+    rows = int(np.searchsorted(run.metrics["time_s"], time_s)) + 1
+    lost = run.diverged_round if run.diverged_round is not None and run.diverged_round < rows else None
+    return replace(run, metrics={name: c[:rows] for name, c in run.metrics.items()}, diverged_round=lost)
+
+
+def whole_updates(search: Search) -> int:
+    """Device updates of a grid that nobody stops at the target: known from the timelines."""
+    total = 0
+    for candidate in search.candidates[: search.grid]:
+        made = plan_runs(candidate.experiment, seeds=SEEDS)
+        total += sum(len(timeline.device) for timeline in made.timelines.values())
+    return total
+
+
+def row(setting: str, store: Path) -> str:
+    """One line of the table."""
+    grid = search_of(setting, store / setting)
+    whole = whole_updates(grid)
+    everybody = list(grid.candidates)
+    grid.compute(everybody, Rung(grid.seeds, grid.duration_s), "2")
+    planner = Replay(grid.spec, grid.path, jobs=1)
+    planner.grid_runs = grid.runs
+    planner.run()
+    best = ranked(everybody, grid.known(everybody), grid.best, (), final=True)[0]
+    assert planner.chosen is not None
+    chosen = next(candidate for candidate in everybody if candidate.index == planner.chosen.index)
+    mine, theirs = grid.cost(chosen), grid.cost(best)
+    stopped = sum(updates_of(run) for runs in grid.known(everybody).values() for run in runs)
+    verdict = "the same" if chosen is best else "within its spread" if mine.median <= theirs.high else "worse"
+    return (
+        f"| {SETTINGS[setting][0]} | {best.name}: {shown(theirs.median)} ({shown(theirs.low)} to {shown(theirs.high)}) s "
+        f"| {chosen.name}: {shown(mine.median)} s | {verdict} | {whole:,} | {stopped:,} | {planner.updates:,} "
+        f"| {planner.updates / whole:.0%}, {planner.updates / stopped:.0%} |"
+    )
+
+
+def shown(value: float) -> str:
+    """Seconds, or never."""
+    return quantity(value) if math.isfinite(value) else "never"
+
+
+def main() -> int:
+    """Compute what is missing, print the table, and put it between the marks of a page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("settings", nargs="*", metavar="SETTING", help=f"one of {', '.join(SETTINGS)} (default: all)")
+    parser.add_argument("--store", type=Path, default=Path("runs/plan-benchmark"), help="where runs are kept")
+    parser.add_argument("--out", type=Path, help="a page with the marks of the table")
+    args = parser.parse_args()
+    args.store.mkdir(parents=True, exist_ok=True)
+    lines = [HEADER]
+    for setting in args.settings or SETTINGS:
+        lines.append(row(setting, args.store))
+        print(lines[-1], flush=True)
+    if args.out is not None:
+        first, last = "<!-- plan table: begin -->", "<!-- plan table: end -->"
+        before, _, rest = args.out.read_text().partition(first)
+        _, _, after = rest.partition(last)
+        args.out.write_text(f"{before}{first}\n{chr(10).join(lines)}\n{last}{after}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

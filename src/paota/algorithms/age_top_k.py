@@ -1,0 +1,81 @@
+"""Sparsification over the air: the server names k weights, the large ones that were sent longest ago, and all send these.
+
+Du, Zhu, Li, Yang: "Age-Aware Partial Gradient Update Strategy for Federated Learning Over the Air" (AgeTop-k), 2025. With as
+many candidates as are kept it is plain top-k. Ours: weights that were never sent count as the largest, so that all are
+tried at first; devices are aligned to what the weakest can afford.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from ..air.uplink import Uplink
+from ..power.policy import amplitude_cap
+from ..power.settings import Power
+from ..settings import setting
+from .base import Amplitudes, Event, Heard, Step, SynchronousAlgorithm, Work, average
+
+
+class Coordinates(NamedTuple):
+    """What the server knows of every weight; `chosen` is broadcast with the model."""
+
+    chosen: Bool[Array, " d"]  # sent in this round
+    age: Float[Array, " d"]  # rounds since it was sent
+    size: Float[Array, " d"]  # of its mean update when it was last sent; infinite before
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgeTopK(SynchronousAlgorithm):
+    """w <- w + (mean dw_k on the chosen weights). Next are chosen: of the r largest, the k that were sent longest ago."""
+
+    kept: float = setting(0.2, above=0, high=1, doc="k / d: share of the weights that is sent.", also=("k", "sparsity"))
+    candidates: float = setting(
+        0.5,
+        above=0,
+        high=1,
+        doc="r / d: share of the weights that age chooses from; `kept` or less: top-k.",
+        also=("r",),
+    )
+    payload: ClassVar[str] = "update"
+
+    def symbols(self, num_parameters: int, packed: bool) -> int:
+        sent = max(1, math.floor(self.kept * num_parameters + 0.5))
+        return -(-sent // 2) if packed else sent
+
+    def init(self, model: Float[Array, " d"]) -> Coordinates:
+        nothing = jnp.zeros_like(model)
+        return self._choose(nothing, jnp.full_like(model, jnp.inf))
+
+    def signal(self, work: Work) -> Float[Array, " d"]:
+        return jnp.where(work.state.chosen, work.update, 0.0)
+
+    def sensitivity(self, clip_norm: float) -> float:
+        return 2 * clip_norm  # a part of the update is no longer than all of it
+
+    def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
+        cap = amplitude_cap(uplink, event.energy, power.cap)
+        level = jnp.min(jnp.where(event.ready, cap, jnp.inf))
+        return average(jnp.where(jnp.isfinite(level), level, 0.0) * jnp.ones_like(cap), event)
+
+    def next_model(self, event: Event, heard: Heard) -> Step:
+        chosen, age, size = event.state
+        update = jnp.where(chosen, heard.received, 0.0)  # elsewhere nobody listens
+        age = jnp.where(chosen, 0.0, age + 1)
+        return Step(event.model + update, state=self._choose(age, jnp.where(chosen, jnp.abs(update), size)))
+
+    def _choose(self, age: Float[Array, " d"], size: Float[Array, " d"]) -> Coordinates:
+        k = jnp.maximum(1.0, jnp.floor(self.kept * age.size + 0.5))
+        r = jnp.maximum(k, jnp.floor(self.candidates * age.size + 0.5))
+        large = rank(-size) < r
+        return Coordinates(rank(jnp.where(large, -age, 1.0)) < k, age, size)
+
+
+def rank(key: Float[Array, " d"]) -> Float[Array, " d"]:
+    """0 for the smallest key, 1 for the next; equal ones in the order of their places."""
+    order = jnp.argsort(key, stable=True)
+    return jnp.zeros_like(key).at[order].set(jnp.arange(key.size, dtype=key.dtype))

@@ -1,0 +1,55 @@
+"""FedAT: tiers of similar speed, synchronous inside and asynchronous across; rarely heard tiers count more.
+
+Chai, Chen, Anwar, Zhao, Cheng, Rangwala: "FedAT: A High-Performance and Communication-Efficient Federated Learning System
+with Asynchronous Tiers", 2021. Left out: its compression; everybody of a tier takes part. Its proximal term is
+`training.proximal`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..air.uplink import Uplink
+from ..power.settings import Power
+from ..settings import setting
+from ..timing.tiers import Tiers
+from .base import Algorithm, Amplitudes, Event, Heard, Step, normalise, weights
+
+
+class TierModels(NamedTuple):
+    """What the server keeps: the newest model of every tier, and how often each has come. The quickest is the first."""
+
+    model: Float[Array, "M d"]
+    times: Float[Array, " M"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAt(Algorithm):
+    """w = sum_m (T_(M+1-m) / T) w_m, T_m how often tier m of M has come and T = sum T_m; w_m is its mean by samples.
+
+    The quickest tier counts as often as the slowest has come, and the other way round. So nothing moves before the slowest
+    tiers have come for the first time: their counterparts have no weight, as printed.
+    """
+
+    tiers: int = setting(5, low=1, doc="Tiers M of devices of similar speed.", also=("num_tiers",))
+    over_the_air: ClassVar[bool] = False
+
+    @property
+    def scheme(self) -> Tiers:
+        return Tiers(self.tiers)
+
+    def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
+        return weights(normalise(jnp.where(event.ready, event.num_samples, 0.0)), event)
+
+    def init(self, model: Float[Array, " d"]) -> TierModels:
+        return TierModels(jnp.tile(model, (self.tiers, 1)), jnp.zeros(self.tiers))
+
+    def next_model(self, event: Event, heard: Heard) -> Step:
+        model = event.state.model.at[event.group].set(heard.received)
+        times = event.state.times.at[event.group].add(1.0)
+        weight = normalise(times[::-1])
+        return Step(weight @ model, state=TierModels(model, times), share=weight[event.group])

@@ -1,0 +1,74 @@
+"""SAOTA: semi-asynchronous aggregation over the air inside a mean power, by queues of what devices have overdrawn.
+
+Kou, Ji, Zhong, Zhang and others: "Semi-Asynchronous Over-the-Air Federated Learning Over Heterogeneous Edge Devices", 2024.
+Its full text was not at hand. The form p_k = min(P_max, V a_k / S^3), the queues and the bisection are the paper's; the
+objective behind it, and with it a_k, is our reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..air.uplink import Uplink
+from ..power.policy import amplitude_cap
+from ..power.settings import Power
+from ..settings import setting
+from ..timing.schemes import Periodic
+from .base import Algorithm, Amplitudes, Event, Heard, Step, average
+from .queues import Queues, after, amplitude_at, no_debts
+
+HALVINGS = 60  # more than a float has bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saota(Algorithm):
+    """p minimises V / S^2 + sum_k Q_k (p_k / q_k)^2 under p_k <= p_k^max; S = sum p, and the server divides by S.
+
+    Noise in the model falls as 1/S^2, term (e) of the paper's bound. q_k is the amplitude at which device k radiates its
+    mean power, Q_k its queue. Where the derivative is zero, p_k = min(p_k^max, V a_k / S^3) with a_k = q_k^2 / Q_k.
+    """
+
+    mean_power_w: float = setting(5.0, above=0, doc="That a device may radiate in the mean of all rounds.")
+    tradeoff: float = setting(
+        1e6, above=0, doc="V: the larger, the louder, and the later the mean is kept.", also=("V",)
+    )
+    payload: str = setting("update", options=("model", "update"), doc="What a device sends.")
+    scheme = Periodic()
+
+    def init_for(self, model: Float[Array, " d"], num_devices: int) -> Queues:
+        return no_debts(num_devices)
+
+    def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
+        queue = event.state[event.device]
+        q = amplitude_at(self.mean_power_w, event, uplink)
+        a = jnp.where(queue > 0, q**2 / jnp.where(queue > 0, queue, 1.0), jnp.inf)
+        p_max = amplitude_cap(uplink, event.energy, power.cap)
+        return average(balanced(self.tradeoff * a, jnp.where(event.ready, p_max, 0.0)), event)
+
+    def next_model(self, event: Event, heard: Heard) -> Step:
+        queues = after(event.state, event, heard.transmit_power_w, self.mean_power_w)
+        return super().next_model(event, heard)._replace(state=queues)
+
+
+def balanced(va: Float[Array, " n"], p_max: Float[Array, " n"]) -> Float[Array, " n"]:
+    """p_k = min(p_k^max, V a_k / S^3) with S = sum p, from V a_k [n].
+
+    The right side falls in S and the left one rises, so that they meet once: by bisection.
+    """
+
+    def at(total: jax.Array) -> Float[Array, " n"]:
+        cube = total**3
+        return jnp.minimum(p_max, jnp.where(cube > 0, va / jnp.where(cube > 0, cube, 1.0), jnp.inf))
+
+    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        low, high = ends
+        middle = (low + high) / 2
+        below = at(middle).sum() > middle
+        return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+    _, total = jax.lax.fori_loop(0, HALVINGS, halve, (jnp.zeros_like(p_max[0]), p_max.sum()))
+    return at(total)

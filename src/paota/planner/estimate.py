@@ -1,0 +1,155 @@
+"""How many are ready, how stale they are and how loud the noise is, from the latencies alone: nothing is learned.
+
+A device that waits for deadlines every dT needs m = ceil(L / dT) of them for a training of L seconds. By the renewal theorem
+it is ready at a share 1 / E[m] of the deadlines, so `sum_k 1 / E[m_k]` devices are ready on average, and its update is m - 1
+versions old. Over all updates the mean staleness is K / ready - 1, which is Little's law: K trainings are under way, `ready` of
+them end at an event, so each lasts K / ready events. Other schemes are read from their timeline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..air.uplink import noise_power_w
+from ..experiment import Contestant
+from ..runs.results import Trajectory
+from ..simulate.planning import Plan
+from ..timing.timeline import Timeline
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """Means over the events of a scheme: seconds between two, devices in one, staleness of an update, noise of a weight."""
+
+    round_s: float
+    ready: float
+    staleness: float
+    noise_std: float = math.nan  # NaN where it depends on more than the latencies
+    idle: float = math.nan  # share of a device's time that it waits for the next event
+
+
+@dataclass(frozen=True)
+class Law:
+    """Latencies as they were drawn, device by device: `seconds` [n] of trainings, by `device` [n], of `devices` in all."""
+
+    device: NDArray[np.int64]
+    seconds: Floats
+    devices: int
+
+    @classmethod
+    def of(cls, timeline: Timeline, devices: int) -> Law:
+        """The trainings of a timeline."""
+        return cls(timeline.device, timeline.finish_s - timeline.start_s, devices)
+
+    @property
+    def mean_s(self) -> float:
+        """Mean over the devices of their mean latency."""
+        return float(np.nanmean(self._by_device(self.seconds)))
+
+    def periodic(self, period_s: float) -> Pace:
+        """By the renewal theorem, for any period."""
+        periods = np.maximum(np.ceil(self.seconds / period_s - 1e-9), 1.0)
+        mean_periods = self._by_device(periods)
+        known = np.isfinite(mean_periods)
+        ready = float((1.0 / mean_periods[known]).sum()) * self.devices / max(1, int(known.sum()))
+        busy = float(np.nanmean(self._by_device(self.seconds) / (mean_periods * period_s)))
+        return Pace(round_s=period_s, ready=ready, staleness=self.devices / ready - 1, idle=max(0.0, 1 - busy))
+
+    def mean_staleness_factor(self, period_s: float, omega: float) -> float:
+        """The mean of rho = Omega / (s + Omega) over the updates at this period."""
+        staleness = np.maximum(np.ceil(self.seconds / period_s - 1e-9), 1.0) - 1
+        return float((omega / (staleness + omega)).mean())
+
+    def _by_device(self, values: Floats) -> Floats:
+        """The mean of each device, `[devices]`; NaN for one that has not ended a training."""
+        count = np.bincount(self.device, minlength=self.devices)
+        total = np.bincount(self.device, values, minlength=self.devices)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def from_timeline(timeline: Timeline) -> Pace:
+    """What a timeline is like after its first third, when the common start is forgotten."""
+    begun = len(timeline) // 3
+    later = timeline.part(begun, len(timeline) - begun)
+    start_s = 0.0 if begun == 0 else float(timeline.time_s[begun - 1])
+    time_s = later.time_s[later.event - later.first]
+    whole = np.maximum(time_s - later.start_s, 1e-12)
+    return Pace(
+        round_s=(float(later.time_s[-1]) - start_s) / len(later),
+        ready=float(later.ready.mean()),
+        staleness=float(later.staleness.mean()) if len(later.device) else 0.0,
+        idle=float(np.maximum(time_s - later.finish_s, 0).sum() / whole.sum()) if len(later.device) else math.nan,
+    )
+
+
+def simulated(runs: Sequence[Trajectory]) -> Pace:
+    """The same from what was simulated: means over rounds and seeds."""
+
+    def mean(name: str) -> float:
+        parts = [np.asarray(run.metrics[name], float)[1:] for run in runs]
+        known = np.concatenate(parts) if parts else np.zeros(0)
+        known = known[np.isfinite(known)]
+        return float(known.mean()) if len(known) else math.nan
+
+    # A mean over updates, not over rounds: a round with many counts more.
+    ready = np.concatenate([np.asarray(run.metrics["ready"], float)[1:] for run in runs])
+    stale = np.concatenate([np.asarray(run.metrics["staleness_mean"], float)[1:] for run in runs])
+    rounds = sum(len(run.metrics["round"]) - 1 for run in runs)
+    ends_s = sum(float(run.metrics["time_s"][-1]) for run in runs)
+    return Pace(
+        round_s=ends_s / max(rounds, 1),
+        ready=mean("ready"),
+        staleness=float(np.nansum(ready * stale) / max(ready.sum(), 1e-12)),
+        noise_std=mean("noise_std"),
+    )
+
+
+def noise_std(plan: Plan, contestant: Contestant, law: Law, pace: Pace) -> float:
+    """Standard deviation of the noise in a weight of PAOTA's average: sqrt(sigma^2 / 2) / sum_k p_k.
+
+    p_k is the cap times the mean staleness factor; `cap = "physical"` needs |payload|, which is the initial model's. What an
+    update weighs is not known before there is one, nor how other rules divide: NaN.
+    """
+    if contestant.algorithm_name != "paota":
+        return math.nan
+    sigma = math.sqrt(noise_power_w(contestant.air.bandwidth_hz, contestant.air.n0_dbm_per_hz) / 2)
+    amplitude = contestant.power.max_power_w
+    if contestant.power.cap == "physical":
+        norm = _initial_norm(plan) if getattr(contestant.algorithm, "payload", "model") == "model" else 0.0
+        if norm == 0:
+            return math.nan
+        amplitude = mean_amplitude_gain(plan, contestant) * math.sqrt(amplitude) / norm
+    rho = law.mean_staleness_factor(pace.round_s, contestant.power.omega)
+    return sigma / (pace.ready * amplitude * rho)
+
+
+def mean_amplitude_gain(plan: Plan, contestant: Contestant) -> float:
+    """E|h_k| over the devices and their fading, all antennas together."""
+    import jax
+    import jax.numpy as jnp
+
+    from ..air.channel import mean_gain, small_scale
+    from ..rng import Purpose, draw_key
+
+    root, everyone = jax.random.key(plan.seeds[0]), jnp.arange(plan.experiment.data.devices)
+    h = small_scale(contestant.air, draw_key(root, Purpose.UPLOAD, 0), jnp.int32(0), jnp.zeros(()), everyone)
+    gain = mean_gain(contestant.air, root, everyone) * jnp.sum(jnp.abs(h) ** 2, axis=1)
+    return float(jnp.sqrt(gain).mean())
+
+
+def _initial_norm(plan: Plan) -> float:
+    import jax
+    import jax.numpy as jnp
+
+    from ..rng import Purpose, device_key
+
+    key = device_key(plan.seeds[0], Purpose.INITIAL_MODEL)
+    params = plan.model.init(key, tuple(plan.dataset.input_shape), plan.dataset.num_classes)
+    return float(jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))))

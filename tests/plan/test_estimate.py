@@ -1,0 +1,70 @@
+"""The estimate from the latencies alone: worked out by hand, and beside exact timelines."""
+
+import math
+
+import numpy as np
+import pytest
+
+from paota.experiment import Experiment
+from paota.planner.estimate import Law, from_timeline, noise_std, simulated
+from paota.simulate import plan, run
+
+UNIFORM = Law(np.zeros(1000, int), np.linspace(5, 15, 1000), 100)  # one law for all: a hundred devices like the first
+
+
+def test_the_paper_by_hand():
+    """U(5, 15) at dT = 8: m is 1 with .3 and 2 with .7, so E[m] = 1.7, 58.8 of 100 are ready and s is .7 on average."""
+    pace = UNIFORM.periodic(8.0)
+    assert pace.ready == pytest.approx(100 / 1.7, rel=2e-3)
+    assert pace.staleness == pytest.approx(0.7, abs=5e-3)
+    assert pace.idle == pytest.approx(1 - 10 / (1.7 * 8), abs=2e-3)
+    assert UNIFORM.periodic(6.0).ready == pytest.approx(45.5, rel=2e-3)  # .1, .6, .3
+    assert UNIFORM.mean_staleness_factor(8.0, 3.0) == pytest.approx(0.3 + 0.7 * 0.75, abs=2e-3)
+
+
+def test_devices_that_differ_are_not_mixed():
+    """One takes 1 period, the other 4: 1.25 ready on average, and their updates are 0 and 3 versions old."""
+    law = Law(np.array([0, 1, 1]), np.array([7.0, 30.0, 32.0]), 2)
+    pace = law.periodic(8.0)
+    assert pace.ready == pytest.approx(1.25)
+    assert pace.staleness == pytest.approx((1 * 0 + 0.25 * 3) / 1.25)
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [
+        {},
+        {"latency": "lognormal", "spread": 0.8},
+        {"latency": "per-device"},
+        {"latency": "two-speeds", "period_s": 5.0},
+    ],
+)
+def test_beside_exact_timelines(timing):
+    """The renewal argument and the timeline's own mean, for a hundred devices and a long time."""
+    table = {"duration_s": 2000.0, "timing": timing, "algorithms": [{"name": "paota"}]}
+    made = plan(Experiment.from_dict({**table, "data": {"dataset": "synthetic", "devices": 100, "sizes": [10]}}))
+    (timeline,) = made.timelines.values()
+    exact = from_timeline(timeline)
+    said = Law.of(timeline, 100).periodic(made.experiment.timing.period_s)
+    assert said.ready == pytest.approx(exact.ready, rel=0.02)
+    assert said.staleness == pytest.approx(exact.staleness, rel=0.04, abs=0.02)
+    assert said.idle == pytest.approx(exact.idle, abs=0.02)
+
+
+def test_noise_beside_a_simulation(table):
+    """PAOTA's noise as printed: sqrt(sigma^2 / 2) over the sum of the amplitudes."""
+    experiment = Experiment.from_dict({**table, "algorithms": [{"name": "paota"}], "model": {"hidden": [4]}})
+    made = plan(experiment)
+    (timeline,) = made.timelines.values()
+    law = Law.of(timeline, 8)
+    pace = law.periodic(8.0)
+    seen = simulated(run(experiment).trajectories)
+    said = noise_std(made, experiment.contestants[0], law, pace)
+    assert said == pytest.approx(seen.noise_std, rel=0.5)
+    assert seen.ready == pytest.approx(pace.ready, rel=0.25)
+    quieter = experiment.override({"air.n0_dbm_per_hz": -194.0})
+    assert noise_std(made, quieter.contestants[0], law, pace) == pytest.approx(said / 10)
+    physical = experiment.override({"power.cap": "physical"})
+    assert 0 < noise_std(made, physical.contestants[0], law, pace) < math.inf
+    unknown = physical.override({"algorithms.paota.payload": "update"})
+    assert math.isnan(noise_std(made, unknown.contestants[0], law, pace))
