@@ -1,43 +1,211 @@
-"""Kill a run with SIGKILL again and again, resume it, and compare bytes with a run that was left alone.
+"""Kill commands at random moments, again and again, go on with them, and compare bytes with runs that were left alone.
 
-python benchmarks/crash.py --kills 100
+    python benchmarks/crash.py --kills 200                  # of run, sweep, reproduce and deploy in turn
+    python benchmarks/crash.py --kills 10 --only sweep
+
+After every signal (SIGKILL, SIGTERM or SIGINT, to the command alone, as a scheduler sends it) no process that the
+command had started may be left, and nothing that it printed may be a traceback. A deployment runs on real time, so of it
+only the ends are looked at. Linux: processes are found in /proc by a variable in their environment.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import os
+import random
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+
+MARK = "PAOTA_CRASH"
+LEFT_S = 15.0  # for the processes of a killed command to notice
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+EXPERIMENT = """
+rounds = {rounds}
+data = {{dataset = "synthetic", devices = 6, sizes = [20, 30]}}
+model = {{name = "softmax"}}
+training = {{local_steps = 2, batch_size = 8}}
+timing = {{period_s = 6.0}}
+algorithms = [{{name = "paota"}}, {{name = "local-sgd"}}]
+"""
+DEPLOYED = """
+rounds = 4
+data = {dataset = "synthetic", devices = 2, sizes = [20]}
+model = {name = "softmax"}
+training = {local_steps = 1, batch_size = 8}
+timing = {period_s = 2.0, latency = "uniform", low_s = 0.5, high_s = 1.0}
+algorithms = [{name = "paota"}]
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A command that can go on: how it begins and goes on in a folder, and the files that must come out equal."""
+
+    begin: Callable[[Path], list[str]]
+    go_on: Callable[[Path], list[str]]
+    begun: Callable[[Path], bool]
+    results: Callable[[Path], Iterable[Path]] = lambda out: ()
+
+
+def kinds(work: Path, rounds: int) -> dict[str, Kind]:
+    (work / "small.toml").write_text(EXPERIMENT.format(rounds=rounds))
+    (work / "deployed.toml").write_text(DEPLOYED)
+    small, deployed = str(work / "small.toml"), str(work / "deployed.toml")
+    tables = ("metrics.csv", "models.npz", "devices.npz", "own.npz")
+    over = ["--over", "timing.period_s=4,6,8", "--equal", "rounds", "--jobs", "2"]
+    reproduce = ["reproduce", "--quick", "--seeds", "1", "--part", "ablations", "--workers", "2", "--quiet"]
+    return {
+        "run": Kind(
+            lambda out: ["run", small, "--seeds", "2", "--out", str(out), "--quiet", "--checkpoint-every", "0.1"],
+            lambda out: ["run", "--resume", str(out), "--quiet", "--checkpoint-every", "0.1"],
+            lambda out: (out / "unfinished.json").exists() or (out / "run.json").exists(),
+            lambda out: [out / name for name in tables],
+        ),
+        "sweep": Kind(
+            lambda out: ["sweep", small, *over, "--out", str(out), "--quiet"],
+            lambda out: ["sweep", "--resume", str(out), "--jobs", "2", "--quiet"],
+            lambda out: (out / "sweep.json").exists(),
+            lambda out: [out / "sweep.csv", *(out / "points" / f"00{i}" / name for i in range(3) for name in tables)],
+        ),
+        "reproduce": Kind(
+            lambda out: [*reproduce, "--out", str(out)],
+            lambda out: [*reproduce, "--out", str(out)],
+            lambda out: True,
+            lambda out: sorted((out / "tables").glob("*.csv")),
+        ),
+        "deploy": Kind(
+            lambda out: ["deploy", deployed, "--out", str(out)],
+            lambda out: ["deploy", "--resume", str(out)],
+            lambda out: any(out.glob("checkpoint-*/state.npz")),
+        ),
+    }
+
+
+class Victim:
+    """Commands of one kind in folders of their own, each killed until it has finished all the same."""
+
+    def __init__(self, name: str, kind: Kind, work: Path, rng: random.Random) -> None:
+        self.name, self.kind, self.work, self.rng = name, kind, work, rng
+        self.kills: Counter[str] = Counter()
+        self.finished = self.compared = 0
+        whole = work / f"{name}-whole"
+        begin = time.monotonic()
+        self._call(kind.begin(whole))
+        self.lasts_s = time.monotonic() - begin
+        self.expected = {str(file.relative_to(whole)): file.read_bytes() for file in kind.results(whole)}
+        self.out = self._new_folder()
+
+    def kill_once(self) -> None:
+        """Let it run for a while, send a signal, look around. A folder that is done makes room for the next."""
+        going_on = self.kind.begun(self.out)
+        if not going_on:
+            shutil.rmtree(self.out, ignore_errors=True)
+        process, mark, log = self._start((self.kind.go_on if going_on else self.kind.begin)(self.out))
+        began = time.monotonic()
+        try:
+            process.wait(self.rng.uniform(0.05, 0.9 * self.lasts_s))
+        except subprocess.TimeoutExpired:
+            how = self.rng.choice(SIGNALS)
+            process.send_signal(how)
+            process.wait(60)
+            self.kills[how.name] += 1
+        else:
+            self.lasts_s = min(self.lasts_s, time.monotonic() - began)  # what is compiled already is quicker
+        self._look_around(mark, log)
+        if process.returncode == 0:
+            self._compare()
+
+    def finish(self) -> None:
+        """Once more, undisturbed, to the end."""
+        going_on = self.kind.begun(self.out)
+        if not going_on:
+            shutil.rmtree(self.out, ignore_errors=True)
+        self._call((self.kind.go_on if going_on else self.kind.begin)(self.out))
+        self._compare()
+
+    def _compare(self) -> None:
+        found = {str(file.relative_to(self.out)): file.read_bytes() for file in self.kind.results(self.out)}
+        if found != self.expected:
+            differ = [name for name in {**found, **self.expected} if found.get(name) != self.expected.get(name)]
+            raise SystemExit(f"{self.name}: {', '.join(differ)} in {self.out} differ from the undisturbed run's")
+        self.finished, self.compared = self.finished + 1, self.compared + len(found)
+        shutil.rmtree(self.out)
+        self.out = self._new_folder()
+
+    def _call(self, words: list[str]) -> None:
+        process, mark, log = self._start(words)
+        if process.wait(1800) != 0:
+            raise SystemExit(f"{self.name}: exit code {process.returncode}: {log.read_text()[-1000:]}")
+        self._look_around(mark, log)
+
+    def _start(self, words: list[str]) -> tuple[subprocess.Popen[bytes], str, Path]:
+        mark, log = uuid.uuid4().hex, self.work / f"{self.name}.log"
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "paota", *words], env={**os.environ, MARK: mark}, stdin=subprocess.DEVNULL,
+                stdout=stream, stderr=subprocess.STDOUT, start_new_session=True, cwd=self.work,
+            )  # fmt: skip
+        return process, mark, log
+
+    def _look_around(self, mark: str, log: Path) -> None:
+        latest = time.monotonic() + LEFT_S
+        while (left := marked(mark)) and time.monotonic() < latest:
+            time.sleep(0.1)
+        if left:
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            raise SystemExit(f"{self.name}: {len(left)} processes were left behind: {left}; {log.read_text()[-500:]}")
+        if "Traceback" in (text := log.read_text(errors="replace")):
+            raise SystemExit(f"{self.name}: a traceback: {text[-3000:]}")
+
+    def _new_folder(self) -> Path:
+        return self.work / f"{self.name}-{self.finished}"
+
+
+def marked(mark: str) -> list[int]:
+    """Living processes with this mark in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            ours = entry.name.isdigit() and f"{MARK}={mark}".encode() in (entry / "environ").read_bytes()
+            if ours and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
+                found.append(int(entry.name))
+        except (OSError, IndexError):  # it has just ended
+            continue
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0, help="of the random moments")
+    parser.add_argument("--kills", type=int, default=100, help="of each kind an equal share")
+    parser.add_argument("--seed", type=int, default=0, help="of the random moments and signals")
+    parser.add_argument("--only", choices=("run", "sweep", "reproduce", "deploy"), action="append")
+    parser.add_argument("--rounds", type=int, default=2000, help="of the experiment that run and sweep compute")
     args = parser.parse_args()
-    crash = load_test_module()
-    with tempfile.TemporaryDirectory() as folder:
-        whole, killed = Path(folder, "whole"), Path(folder, "killed")
-        rounds = 400 * args.kills
-        crash.complete(*crash.flags(rounds), "--out", str(whole), cwd=folder)
-        hits = crash.kill_until_done(killed, rounds, args.kills, args.seed)
-        crash.assert_same_results(whole, killed)
-    print(f"{hits} kills, and every result is byte-equal to the uninterrupted run's")
+    rng = random.Random(args.seed)
+    with tempfile.TemporaryDirectory(prefix="paota-crash-") as folder:
+        chosen = {k: v for k, v in kinds(Path(folder), args.rounds).items() if not args.only or k in args.only}
+        for name, kind in chosen.items():
+            victim = Victim(name, kind, Path(folder), rng)
+            while victim.kills.total() < args.kills // len(chosen):
+                victim.kill_once()
+                print(f"\r{name}: {victim.kills.total()} kills, {victim.finished} finished", end="", flush=True)
+            victim.finish()
+            kinds_of = ", ".join(f"{count} {how}" for how, count in sorted(victim.kills.items()))
+            print(
+                f"\r{name}: {victim.kills.total()} kills ({kinds_of}), {victim.finished} finished all the same, "
+                f"{victim.compared} files byte-equal, no process left, no traceback"
+            )
     return 0
-
-
-def load_test_module() -> ModuleType:
-    """The killing itself is written once, in the test."""
-    path = Path(__file__).parents[1] / "tests" / "core" / "test_resume.py"
-    spec = importlib.util.spec_from_file_location("crash_test", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

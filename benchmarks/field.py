@@ -1,12 +1,13 @@
 """All algorithms on one setting, each tuned with the same budget on other seeds than those shown: one table, one command.
 
-    python benchmarks/field.py SETTING [--store runs/field] [--out docs/field.md] [--only NAME ...] [--seconds S] [--missing]
+    python benchmarks/field.py SETTING [--store runs/field] [--out docs/field.md] [--only NAME ...] [--tuned]
+        [--seconds S] [--missing]
 
-SETTING: paper, street, fixed-speeds or slow-unique. Seeds 0 to 4 choose among the variants of every rival; seeds 20 to 34
-are shown, for the default and for the choice (5 to 19 were shown for an earlier PAOTA+, and its successor was thought of
-because of them). Every variant with a block of five seeds is a file in the store, written
-when it is done: the command goes on where it was stopped, `--seconds` stops it by itself, and the table is made once
-nothing is missing. `--missing` only says how much that is.
+SETTING: paper, street, fixed-speeds, slow-unique, lognormal or half-slow. Seeds 0 to 4 choose among the variants of every
+rival; seeds 20 to 34 are shown, for the default and for the choice, or with `--tuned` for the choice alone (5 to 19 were
+shown for an earlier PAOTA+, and its successor was thought of because of them). Every variant with a block of five seeds
+is a file in the store, written when it is done: the command goes on where it was stopped, `--seconds` stops it by itself,
+and the table is made once nothing is missing. `--missing` only says how much that is.
 
 Everybody runs for the same simulated time, on the same devices, data, latencies and channels, and is judged on the same
 grid of time. A seed that never gets to the target counts as the whole duration, and the table says how many they are.
@@ -56,11 +57,16 @@ SLOW = {
     "data": {"partition": "rare-class", "rare_class": 9, "holders": 0.3},
     "timing": {"latency": "two-speeds", "slow_share": 0.3},
 }
+HALF_SLOW = {
+    "latency": "two-speeds", "slow_share": 0.5, "slow_low_s": 50.0, "slow_high_s": 150.0, "low_s": 5.0, "high_s": 15.0
+}  # fmt: skip
 SETTINGS: dict[str, dict[str, Any]] = {
     "paper": PLAIN,
     "street": STREET,
     "fixed-speeds": {**PLAIN, "timing": {"latency": "per-device"}},
     "slow-unique": {**PLAIN, **SLOW},
+    "lognormal": {**PLAIN, "timing": {"latency": "lognormal"}},
+    "half-slow": {**PLAIN, "timing": HALF_SLOW},
 }
 
 
@@ -89,10 +95,17 @@ def _step(learning_rate: float) -> dict[str, Any]:
     return {"server": {"optimiser": "sgd", "learning_rate": learning_rate}}
 
 
+def _momentum(learning_rate: float, momentum: float) -> dict[str, Any]:
+    return {"server": {"optimiser": "momentum", "learning_rate": learning_rate, "momentum": momentum}}
+
+
 # Four variants for everybody but PAOTA+, which has one.
 FIRST_30 = {"participants": 30, "selected": 100}
-SYNCHRONOUS = (_step(1.5), {**FIRST_30}, {**FIRST_30, **_step(1.5)})
+SYNCHRONOUS = (_step(1.5), {**FIRST_30, **_momentum(1.5, 0.3)}, {**FIRST_30, **_step(1.5)})
 PERIODS = tuple({"timing": {"period_s": period}} for period in (6.0, 4.0, 2.0))
+FEDBUFF = (
+    {"server_learning_rate": 0.5, **_momentum(0.7, 0.3)}, {"server_learning_rate": 0.5}, {"server_learning_rate": 0.3}
+)  # fmt: skip
 RIVALS = (
     Rival("paota-plus", {"name": "paota-plus"}),
     Rival("paota", {"name": "paota"}, PERIODS),
@@ -103,7 +116,7 @@ RIVALS = (
     Rival("baa", {"name": "baa", "payload": "update"}, SYNCHRONOUS),
     Rival("full-power", {"name": "full-power", "payload": "update"}, SYNCHRONOUS),
     Rival("majority-vote", {"name": "majority-vote"}, (FIRST_30, {"step": 0.003}, {**FIRST_30, "step": 0.003})),
-    Rival("fedbuff", {"name": "fedbuff"}, tuple({"server_learning_rate": rate} for rate in (0.7, 0.5, 0.3))),
+    Rival("fedbuff", {"name": "fedbuff"}, FEDBUFF),
     Rival("fedasync", {"name": "fedasync"}, tuple({"mixing": mixing} for mixing in (0.9, 0.3, 0.1))),
     Rival("tt-fed", {"name": "tt-fed"}, PERIODS),
     Rival("air-fedga", {"name": "air-fedga"}, ({"mixing": 1.0}, {"groups": 10}, {"groups": 3, "mixing": 1.0})),
@@ -204,8 +217,8 @@ def seconds(seeds: Sequence[dict[str, Any]]) -> np.ndarray:
 
 
 def best_variant(tuning: Sequence[Sequence[dict[str, Any]]]) -> int:
-    """The variant with the least mean time to the target on the tuning seeds; the first of equals."""
-    return int(np.argmin([seconds(seeds).mean() for seeds in tuning]))
+    """The variant with the least mean time to the target on the tuning seeds; the first of equals, or of none."""
+    return int(np.argmin([seconds(seeds).mean() for seeds in tuning])) if tuning else 0
 
 
 def interval(values: np.ndarray) -> float:
@@ -267,18 +280,29 @@ def changes(rival: Rival, variant: int) -> str:
     return ", ".join(f"{key} = {value}" for key, value in flat.items())
 
 
-def needed(setting: str, rivals: Sequence[Rival], store: Path) -> Iterator[Cell]:
+def tuning_cells(setting: str, rival: Rival) -> list[Cell]:
+    """What chooses among its variants; nothing where there is one only."""
+    variants = range(len(rival.variants()))
+    return [Cell(setting, rival, variant, block) for variant in variants for block in TUNING] if rival.others else []
+
+
+def needed(setting: str, rivals: Sequence[Rival], store: Path, *, defaults: bool = True) -> Iterator[Cell]:
     """Every cell that the table needs, in order; the shown ones of a rival once its choice is known."""
     for rival in rivals:
-        cells = [Cell(setting, rival, v, block) for v in range(len(rival.variants())) for block in TUNING]
+        cells = tuning_cells(setting, rival)
         yield from cells
         tuned = [cell.outcome(store) for cell in cells]
         best = best_variant([seeds for seeds in tuned if seeds]) if all(tuned) else 0
-        for variant in dict.fromkeys([0, best]):
+        for variant in shown_variants(best, defaults):
             yield from (Cell(setting, rival, variant, block) for block in SHOWN)
 
 
-def table(setting: str, rivals: Sequence[Rival], store: Path) -> str:
+def shown_variants(best: int, defaults: bool) -> list[int]:
+    """The default and the choice, each once; or the choice alone."""
+    return list(dict.fromkeys([0, best] if defaults else [best]))
+
+
+def table(setting: str, rivals: Sequence[Rival], store: Path, *, defaults: bool = True) -> str:
     """The whole table in Markdown, from a store with nothing missing."""
 
     def shown(rival: Rival, variant: int) -> list[dict[str, Any]]:
@@ -288,12 +312,8 @@ def table(setting: str, rivals: Sequence[Rival], store: Path) -> str:
     lines = [HEADER, "|---|---" + "|--:" * 9 + "|"]
     compared = 0
     for rival in rivals:
-        tuning = [
-            Cell(setting, rival, v, block).outcome(store) or []
-            for v in range(len(rival.variants()))
-            for block in TUNING
-        ]
-        for variant in dict.fromkeys([0, best_variant(tuning)]):
+        tuning = [cell.outcome(store) or [] for cell in tuning_cells(setting, rival)]
+        for variant in shown_variants(best_variant(tuning), defaults):
             label = rival.label if variant == 0 else f"{rival.label}, tuned: {changes(rival, variant)}"
             seeds = reference if rival.label == REFERENCE else shown(rival, variant)
             lines.append(row(label, uplink(Cell(setting, rival, variant, 0)), seeds, reference))
@@ -322,6 +342,7 @@ def main() -> int:
     parser.add_argument("--store", type=Path, default=Path("runs/field"), help="where outcomes are kept")
     parser.add_argument("--out", type=Path, help="the Markdown file whose table is replaced; else it is printed")
     parser.add_argument("--only", nargs="+", choices=[r.label for r in RIVALS + NEWCOMERS], help="these rivals")
+    parser.add_argument("--tuned", action="store_true", help="leave the untuned rows out")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin nothing new after so many seconds")
     parser.add_argument("--missing", action="store_true", help="only say what is still to be computed")
     args = parser.parse_args()
@@ -329,7 +350,7 @@ def main() -> int:
     rivals += [r for r in NEWCOMERS if r.label in (args.only or ())]
     begin = time.monotonic()
     missing = 0
-    for cell in needed(args.setting, rivals, args.store):
+    for cell in needed(args.setting, rivals, args.store, defaults=not args.tuned):
         if cell.outcome(args.store) is not None:
             continue
         if args.missing or time.monotonic() - begin > args.seconds:
@@ -342,7 +363,7 @@ def main() -> int:
     if missing:
         print(f"{missing} pieces are still missing")
         return 1
-    made = table(args.setting, rivals, args.store)
+    made = table(args.setting, rivals, args.store, defaults=not args.tuned)
     if args.out is None:
         print(made)
     else:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .settings import setting
     from .simulate import run
     from .sweeps import Sweep, sweep
+    from .timing.adaptive import ShareReadyOrRestart
     from .timing.schemes import Asynchronous, Buffered, Grouped, Periodic, ShareReady, Synchronous, Tiered
 
 # Where each public name lives. Imported when first used: `import paota` and `paota --help` must not wait for JAX.
@@ -63,7 +64,7 @@ _HOME = {
     "aggregate_by_hand": "algorithms.by_hand", "amplitude_cap": "power.policy", "Power": "power.settings",
     "Uplink": "air.uplink", "Shares": "air.digital", "Periodic": "timing.schemes", "Synchronous": "timing.schemes",
     "Asynchronous": "timing.schemes", "Buffered": "timing.schemes", "Grouped": "timing.schemes",
-    "ShareReady": "timing.schemes", "Tiered": "timing.schemes",
+    "ShareReady": "timing.schemes", "ShareReadyOrRestart": "timing.adaptive", "Tiered": "timing.schemes",
     "join_cluster": "engine.sharding", "Dataset": "data.dataset", "Shards": "data.shards", "FunctionModel": "models.base",
     "as_model": "models.own", "Trajectory": "runs.results", "Sweep": "sweeps", "Served": "engine.server",
     "Callback": "callbacks.base", "Round": "callbacks.base", "CallbackError": "errors",
@@ -74,7 +75,8 @@ __all__ = [
     "Algorithm", "Amplitudes", "Asynchronous", "Buffered", "Callback", "CallbackError", "Dataset", "Event",
     "Experiment", "FunctionModel", "Grouped", "Heard", "Periodic", "Power", "Recommendation", "Report", "Result",
     "Round", "Served",
-    "Shards", "ShareReady", "Shares", "Step", "Sweep", "Synchronous", "SynchronousAlgorithm", "Tiered", "Trajectory",
+    "Shards", "ShareReady", "ShareReadyOrRestart", "Shares", "Step", "Sweep", "Synchronous", "SynchronousAlgorithm", "Tiered",
+    "Trajectory",
     "Uplink", "UserError", "Work", "aggregate_by_hand", "amplitude_cap", "as_model", "average", "callbacks",
     "join_cluster", "load", "normalise", "plan", "power", "register", "run", "setting", "staleness_weight", "sweep", "theory",
     "weights",

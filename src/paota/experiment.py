@@ -233,13 +233,15 @@ _TOP_KEYS = tuple(f.name for f in dataclasses.fields(TopSettings))
 def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
     """Files named relative to the experiment file get their whole path, so that the settings mean the same anywhere."""
     located = dict(table)
-    for section, key in (("data", "dataset"), ("timing", "trace_file")):
+    for section, key in (("data", "dataset"), ("timing", "trace_file"), ("timing", "fleet_file")):
         mine = table.get(section)
         name = mine.get(key) if isinstance(mine, Mapping) else None
         if isinstance(name, str) and name not in DATASETS and "\0" not in name and len(name) < 4096:
             with contextlib.suppress(OSError):
                 if (base / name).exists():
-                    located[section] = {**table[section], key: str((base / name).resolve())}
+                    located[section] = {**located[section], key: str((base / name).resolve())}
+    if isinstance(entries := table.get("algorithms"), list | tuple):  # each may have sections of its own
+        located["algorithms"] = [_locate_files(one, base) if isinstance(one, Mapping) else one for one in entries]
     return located
 
 

@@ -192,12 +192,21 @@ MODELS = Registry(
 LATENCIES = Registry(
     "latency",
     needs=("draw",),
-    also={"log-normal": "lognormal", "constant": "per-device", "fixed": "per-device", "file": "trace"},
+    also={
+        "log-normal": "lognormal",
+        "constant": "per-device",
+        "fixed": "per-device",
+        "file": "trace",
+        "measured": "fleet",
+        "flops": "work",
+    },
     uniform="paota.timing.latency:Uniform",
     lognormal="paota.timing.latency:LogNormal",
     per_device="paota.timing.latency:PerDevice",
     two_speeds="paota.timing.latency:TwoSpeeds",
     trace="paota.timing.latency:Trace",
+    work="paota.timing.work:Work",
+    fleet="paota.timing.work:Measured",
 )
 CHANNELS = Registry(
     "channel",
@@ -221,6 +230,14 @@ DIGITAL_UPLINKS = Registry(
     ideal="paota.air.digital:Ideal",
     ofdma="paota.air.digital:Ofdma",
     tdma="paota.air.digital:Tdma",
+    rated="paota.air.digital:Rated",
+)
+DOWNLINKS = Registry(
+    "downlink",
+    also={"none": "ideal", "noisy": "analog", "rated": "digital"},
+    ideal="paota.air.downlink:IdealDownlink",
+    digital="paota.air.downlink:DigitalDownlink",
+    analog="paota.air.downlink:AnalogDownlink",
 )
 DATASETS = Registry(
     "dataset",
@@ -287,6 +304,7 @@ KINDS = {
         CHANNELS,
         PATH_LOSSES,
         DIGITAL_UPLINKS,
+        DOWNLINKS,
         DATASETS,
         PARTITIONS,
         OPTIMISERS,
@@ -303,8 +321,8 @@ def register(kind: str, name: str, thing: Any) -> None:
     What it lacks is said in a sentence. A notebook cell or file that registers a name again replaces it.
 
     Args:
-        kind: "algorithm", "model", "latency", "channel", "path_loss", "digital", "dataset", "partition", "optimiser",
-            "schedule", "server_optimiser" or "callback".
+        kind: "algorithm", "model", "latency", "channel", "path_loss", "digital", "downlink", "dataset", "partition",
+            "optimiser", "schedule", "server_optimiser" or "callback".
         name: what experiment files will call it; names that come with paota are taken.
         thing: a frozen dataclass whose fields are its settings; for a data set, a function without arguments that
             returns a `paota.Dataset`.

@@ -40,6 +40,7 @@ class Purpose(IntEnum):
     AUGMENTATION = 16
     SIGNAL = 17
     PRIVACY_NOISE = 18
+    BROADCAST = 19
 
 
 def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:

@@ -8,12 +8,12 @@ import paota
 from paota import settings
 from paota.air.digital import Ofdma, Tdma, Uploads, WithTransfers, upload_cost
 from paota.air.settings import Air
-from paota.air.spending import device_spending, event_spending, symbols
+from paota.air.spending import Costs, device_spending, event_spending, symbols
 from paota.engine import Sizes, rows_of
 from paota.experiment import Experiment
 from paota.settings import as_tree
 from paota.simulate import plan
-from paota.simulate.planning import uploads_of
+from paota.simulate.planning import costs_of
 from paota.timing.latency import Latencies, PerDevice
 from paota.timing.schemes import synchronous
 from paota.timing.timeline import Horizon, Participants, Timeline
@@ -77,7 +77,7 @@ def test_uploads_meet_the_path_loss_of_the_analog_uplink():
 def test_upload_adds_to_the_round():
     computing = Latencies(PerDevice(seconds=(3.0, 5.0)), devices=2, seed=4)
     sending = uploads(devices=2)
-    timeline = synchronous(WithTransfers(computing, sending), participants=2, horizon=Horizon(rounds=1))
+    timeline = synchronous(WithTransfers(computing, uploads=sending), participants=2, horizon=Horizon(rounds=1))
     wait_s = sending(np.arange(2), np.zeros(2, int)).wait_s
     assert np.all(wait_s > 0)
     ends_s = np.array([3.0, 5.0]) + wait_s
@@ -113,7 +113,7 @@ def test_the_band_is_shared_by_those_who_may_upload():
     ]
     data = {"dataset": "synthetic", "devices": 20, "sizes": [60]}
     made = plan(paota.Experiment.from_dict({"data": data, "air": {"digital": "ofdma"}, "algorithms": rules}))
-    assert [uploads_of(made, contestant, 0).shares for contestant in made.experiment.contestants] == [6, 9, 20]
+    assert [costs_of(made, contestant, 0).uploads.shares for contestant in made.experiment.contestants] == [6, 9, 20]
 
 
 def two_events():
@@ -130,7 +130,7 @@ def two_events():
 def test_analog_cost_by_hand():
     """d = 7 at B = 1 MHz: 7 us on the air. |phi w|^2 = 6 W summed over the symbols: 6 uJ. Silent: not on the air."""
     power = np.array([6.0, 0.0, 3.0])
-    spent = device_spending(two_events(), power, block_symbols=7, air=air(), compute_power_w=2.0, uploads=None)
+    spent = device_spending(two_events(), power, block_symbols=7, air=air(), costs=Costs(compute_power_w=2.0))
     np.testing.assert_allclose(spent["energy_j"], [6e-6, 0, 3e-6])
     np.testing.assert_allclose(spent["airtime_s"], [7e-6, 0, 7e-6])
     np.testing.assert_allclose(spent["compute_j"], [6, 8, 10])
@@ -147,7 +147,11 @@ def test_digital_cost_by_hand():
     cost = sending(np.array([0, 1, 1]), np.array([0, 0, 1]))
     nan = np.full(3, np.nan)
     spent = device_spending(
-        two_events(), nan, block_symbols=100, air=air(digital="ofdma"), compute_power_w=2.0, uploads=sending
+        two_events(),
+        nan,
+        block_symbols=100,
+        air=air(digital="ofdma"),
+        costs=Costs(compute_power_w=2.0, uploads=sending),
     )
     np.testing.assert_allclose(spent["compute_j"], 2 * (np.array([3, 4, 5]) - cost.wait_s))
     total = event_spending(two_events(), spent, 3, shared=False)
@@ -161,8 +165,8 @@ def test_aborted_work_costs_what_it_had_used_up():
     cost = sending(np.array([0, 1, 1]), np.array([0, 0, 1]))
     middle_s = 4.0 - cost.wait_s[1] / 4
     spent = device_spending(
-        two_events(), np.full(3, np.nan), block_symbols=100, air=air(digital="ofdma"), compute_power_w=2.0,
-        uploads=sending, stopped_s=np.array([1.0, middle_s, 9.0]),
+        two_events(), np.full(3, np.nan), block_symbols=100, air=air(digital="ofdma"),
+        costs=Costs(compute_power_w=2.0, uploads=sending), stopped_s=np.array([1.0, middle_s, 9.0]),
     )  # fmt: skip
     np.testing.assert_allclose(spent["compute_j"], 2 * np.array([1, 4 - cost.wait_s[1], 5 - cost.wait_s[2]]))
     np.testing.assert_allclose(spent["energy_j"], [0, 0.75, 1] * cost.energy_j, rtol=1e-6)
@@ -182,7 +186,7 @@ def test_a_run_counts_its_aborted_work():
 
 def test_ideal_uploads_are_not_accounted():
     nan = np.full(3, np.nan)
-    spent = device_spending(two_events(), nan, block_symbols=9, air=air(), compute_power_w=1.0, uploads=None)
+    spent = device_spending(two_events(), nan, block_symbols=9, air=air(), costs=Costs(compute_power_w=1.0))
     total = event_spending(two_events(), spent, 3, shared=False)
     assert np.isnan(total["energy_j"]).all()
     assert np.isnan(total["airtime_s"]).all()

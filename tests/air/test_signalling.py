@@ -6,7 +6,7 @@ import pytest
 
 import paota
 from paota.air.settings import Air
-from paota.air.signalling import control_columns, download_s, reported_scalars
+from paota.air.signalling import control_columns, reported_scalars
 from paota.algorithms.cotaf import Cotaf
 from paota.algorithms.local_sgd import LocalSgd
 from paota.algorithms.paota import Paota
@@ -37,7 +37,7 @@ def two_events():
     ],
 )
 def test_control_bits_by_hand(algorithm, bits):
-    air = parse(Air, {"scalar_bits": 8, "control_bps": 100.0}, "air")
+    air = parse(Air, {"scalar_bits": 8, "control_mbit_per_s": 1e-4}, "air")
     columns = control_columns(algorithm, air, two_events(), 2, 50)
     np.testing.assert_allclose(columns["control_bits"], bits)
     np.testing.assert_allclose(columns["control_s"], np.array(bits) / 100)
@@ -45,8 +45,6 @@ def test_control_bits_by_hand(algorithm, bits):
 
 def test_control_is_free_unless_asked():
     assert control_columns(Paota(), parse(Air, {}, "air"), two_events(), 2, 50) == {}
-    assert download_s(parse(Air, {}, "air"), 50) == 0
-    assert download_s(parse(Air, {"downlink_bps": 200.0, "scalar_bits": 8}, "air"), 50) == 2.0
     assert reported_scalars(Paota()) == 2
 
 
@@ -75,7 +73,12 @@ def test_a_download_comes_before_every_training():
     d = paota.run({**SMALL, "rounds": 1, "algorithms": [{"name": "cotaf"}]}).trajectories[0].model.size
     lines = [
         {"name": "cotaf", "participants": 6},
-        {"name": "cotaf", "label": "slow", "participants": 6, "air": {"downlink_bps": 32.0 * d}},
+        {
+            "name": "cotaf",
+            "label": "slow",
+            "participants": 6,
+            "air": {"downlink": "digital", "down_mbit_per_s": 32e-6 * d},
+        },
     ]
     free, slow = paota.run({**SMALL, "algorithms": lines}).trajectories
     np.testing.assert_allclose(slow.metrics["time_s"], free.metrics["time_s"] + np.arange(5), rtol=1e-6)

@@ -161,13 +161,13 @@ def test_devices_with_a_memory_cannot_be_deployed_yet():
         Deployment().contestants(paota.Experiment.from_dict({"algorithms": [{"name": "mifa"}]}))
 
 
-@pytest.mark.parametrize("name", ["fedat", "age-based", "air-fedga"])
+@pytest.mark.parametrize("name", ["fedat", "age-based"])
 def test_schemes_that_cannot_be_deployed_say_so(name):
-    with pytest.raises(paota.UserError, match=f"'{name}' cannot be deployed yet: its scheme is"):
+    with pytest.raises(paota.UserError, match=f"'{name}' cannot be deployed: its scheme is"):
         Deployment().contestants(paota.Experiment.from_dict({"algorithms": [{"name": name}]}))
 
 
-@pytest.mark.parametrize("setting", ["power.energy_budget_j", "guards.noise_multiplier", "air.downlink_bps"])
+@pytest.mark.parametrize("setting", ["power.energy_budget_j", "guards.noise_multiplier"])
 def test_what_only_the_simulator_can_do_is_refused_in_a_deployment(setting):
     section, key = setting.split(".")
     table = {section: {key: 1.0}, "algorithms": [{"name": "paota"}]}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from paota import aggregate_by_hand
-from paota.algorithms.paota_plus import PaotaPlus, stability_limit
+from paota.algorithms.paota_plus import Motion, PaotaPlus, stability_limit
 from paota.timing.latency import Latencies, LogNormal, PerDevice, Uniform
 from paota.timing.schemes import share_ready
 from paota.timing.timeline import Horizon
@@ -14,15 +14,18 @@ from paota.timing.timeline import Horizon
 def test_the_rule_by_hand(play, air):
     """P = 1, |dw| = 1: caps |h| = (1, 2, 4), no noise, so that the level is the weakest cap, t = 1. K = 10, gain 2.
 
-    s = (2/10) (1.6, 1.8) = (0.32, 0.36); m = 1.5 s - 0.5 (0.2, 0) = (0.38, 0.54).
+    s = (2/10) (1.6, 1.8) = (0.32, 0.36); m = 1.5 s - 0.5 (0.2, 0) = (0.38, 0.54);
+    v = (0.1, 0) + (3/10) ((0.38, 0.54) - (0.1, 0)) / 3 = (0.128, 0.054); w + m + 2 v = (1.636, 1.648).
     """
     updates = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
-    rule = PaotaPlus(gain=2.0, lead=0.5)
-    outcome = play(rule, updates, air([1, 2j, -4], max_power_w=1.0), num_devices=10, state=jnp.array([0.2, 0.0]))
+    rule = PaotaPlus(gain=2.0, lead=0.5, boost=2.0, memory_turns=3.0)
+    state = Motion(newest=jnp.array([0.2, 0.0]), trend=jnp.array([0.1, 0.0]))
+    outcome = play(rule, updates, air([1, 2j, -4], max_power_w=1.0), num_devices=10, state=state)
     np.testing.assert_allclose(outcome.amplitude, [1, 1, 1], rtol=1e-6)
     np.testing.assert_allclose(outcome.weight, [0.2, 0.2, 0.2], rtol=1e-6)
-    np.testing.assert_allclose(outcome.model, [1.38, 1.54], rtol=1e-6)
-    np.testing.assert_allclose(outcome.state, [0.38, 0.54], rtol=1e-6)
+    np.testing.assert_allclose(outcome.model, [1.636, 1.648], rtol=1e-6)
+    np.testing.assert_allclose(outcome.state.newest, [0.38, 0.54], rtol=1e-6)
+    np.testing.assert_allclose(outcome.state.trend, [0.128, 0.054], rtol=1e-6)
 
 
 def test_noise_raises_the_level_and_no_budget_is_exceeded(play, air):
@@ -33,43 +36,74 @@ def test_noise_raises_the_level_and_no_budget_is_exceeded(play, air):
     np.testing.assert_allclose(outcome.transmit_power_w, [1, 1, 0.25], rtol=1e-5)
 
 
-def test_lock_step_is_never_more_than_the_mean_update(play, air):
-    """All four of four devices at once: gain n / K = 2, and yet the model moves by the mean, (1/2, 1/2)."""
-    outcome = play(PaotaPlus(), [[1.0, 0.0], [0.0, 1.0]] * 2, air([1] * 4))
+@pytest.mark.parametrize("aborted", [0, 6])
+def test_where_nobody_is_on_the_way_the_step_is_of_the_mean_update(aborted):
+    """Four ready: all there are, or all others abort. s = 1.5 (1/2, 1/2), v = s / 3, w = s + 3 v = (1.5, 1.5); no lead."""
+    rule = PaotaPlus(gain=1.5, lead=0.65, boost=3.0, memory_turns=3.0)
+    state = Motion(newest=jnp.array([9.0, 9.0]), trend=jnp.zeros(2))
+    outcome = aggregate_by_hand(
+        rule, [[1.0, 0.0], [0.0, 1.0]] * 2, num_devices=4 + aborted, aborted=aborted, state=state
+    )
     np.testing.assert_allclose(outcome.model, [1.5, 1.5], rtol=1e-6)
+    np.testing.assert_allclose(outcome.state.newest, [0.75, 0.75], rtol=1e-6)
+
+
+def test_an_event_that_aborts_but_hears_stale_updates_steps_as_if_all_were_on_the_way():
+    updates = [[1.0, 0.0], [0.0, 1.0]]
+    late = aggregate_by_hand(PaotaPlus(), updates, num_devices=10, staleness=[0, 1], aborted=8)
+    plain = aggregate_by_hand(PaotaPlus(), updates, num_devices=10, staleness=[0, 1])
+    np.testing.assert_array_equal(late.model, plain.model)
 
 
 @pytest.mark.parametrize("turn", [1, 2, 3, 5, 10])
 def test_the_limit_of_a_constant_delay_is_the_known_one(turn):
     """w^(r+1) = w^r - a w^(r-T+1) is stable for a < 2 sin(pi / (2 (2T - 1))) (Levin and May, 1976), and a = gain / T."""
     known = 2 * turn * np.sin(np.pi / (2 * (2 * turn - 1)))
-    np.testing.assert_allclose(stability_limit(np.eye(turn)[-1], 1 / turn, lead=0.0), known, rtol=1e-4)
+    np.testing.assert_allclose(stability_limit(np.eye(turn)[-1], 1 / turn), known, rtol=1e-4)
 
 
 @pytest.mark.parametrize("law", [Uniform(), PerDevice(), LogNormal()], ids=["uniform", "per-device", "lognormal"])
-@pytest.mark.parametrize("lead", [0.0, 0.5])
-def test_the_limit_against_the_loop_itself(law, lead):
+@pytest.mark.parametrize(("lead", "boost"), [(0.0, 0.0), (0.5, 0.0), (0.65, 3.0)])
+def test_the_limit_against_the_loop_itself(law, lead, boost):
     """One direction of a quadratic, dw = -w, on real timelines: 10 % below the limit it dies out, 25 % above it grows."""
     latencies = Latencies(law, devices=100, seed=0)
     timeline = share_ready(latencies, share=0.3, updates=None, horizon=Horizon(rounds=None, duration_s=1500.0))
     late = timeline.staleness[timeline.event > 20]
-    limit = stability_limit(np.bincount(late) / len(late), 0.3, lead)
-    assert 1.5 < limit < 3.0
-    assert end_of_loop(timeline, 0.9 * limit, lead) < 1e-3
-    assert end_of_loop(timeline, 1.25 * limit, lead) > 10
+    limit = stability_limit(np.bincount(late) / len(late), 0.3, lead=lead, boost=boost, memory_turns=6.0)
+    assert 1.2 < limit < 3.0
+    assert end_of_loop(timeline, 0.9 * limit, lead, boost) < 1e-3
+    assert end_of_loop(timeline, 1.25 * limit, lead, boost) > 10
 
 
-def end_of_loop(timeline, gain, lead):
+def end_of_loop(timeline, gain, lead, boost):
     """The largest |w| of the last ten versions, from w^0 = 1."""
-    w, moved = [1.0], 0.0
+    w, m, v = [1.0], 0.0, 0.0
     for a, b in zip(timeline.offsets, timeline.offsets[1:], strict=False):
-        step = -gain / 100 * sum(w[v] for v in timeline.version[a:b])
-        moved = (1 + lead) * step - lead * moved
-        w.append(w[-1] + moved)
+        step = -gain / 100 * sum(w[version] for version in timeline.version[a:b])
+        m = (1 + lead) * step - lead * m
+        v += (b - a) / 100 * (m - v) / 6.0
+        w.append(w[-1] + m + boost * v)
     return np.abs(w[-10:]).max()
 
 
+def test_the_defaults_are_inside_the_limits_of_the_paper_s_latencies_and_of_restarts():
+    rule = PaotaPlus()
+    timeline = share_ready(
+        Latencies(Uniform(), devices=100, seed=0),
+        share=0.2,
+        updates=None,
+        horizon=Horizon(rounds=None, duration_s=600.0),
+    )
+    late = timeline.staleness[timeline.event > 20]
+    uniform = np.bincount(late) / len(late)
+    filters = {"boost": rule.boost, "memory_turns": rule.memory_turns}
+    assert rule.gain < stability_limit(uniform, 0.2, lead=rule.lead, **filters)
+    assert rule.gain < stability_limit([1.0], 1.0, **filters)
+
+
 def test_nobody_ready_changes_nothing():
-    outcome = aggregate_by_hand(PaotaPlus(), [[1.0, 2.0]], ready=False, state=jnp.array([1.0, 1.0]))
+    state = Motion(newest=jnp.ones(2), trend=jnp.ones(2))
+    outcome = aggregate_by_hand(PaotaPlus(), [[1.0, 2.0]], ready=False, state=state)
     np.testing.assert_array_equal(outcome.model, 0)
-    np.testing.assert_array_equal(outcome.state, 1)
+    np.testing.assert_array_equal(outcome.state.newest, 1)
+    np.testing.assert_array_equal(outcome.state.trend, 1)

@@ -196,3 +196,9 @@ def test_a_stop_survives_an_interruption_before_it(tmp_path):
 def test_what_is_refused(callback, error, says):
     with pytest.raises(error, match=says):
         paota.run(TABLE, callbacks=[callback])
+
+
+@pytest.mark.parametrize("callbacks", ["csv", print, 3])
+def test_what_is_no_list_is_refused(callbacks):
+    with pytest.raises(UserError, match="callbacks must be a list"):
+        paota.run(TABLE, callbacks=callbacks)

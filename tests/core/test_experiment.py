@@ -158,7 +158,7 @@ def test_any_file_is_read_or_refused_in_a_sentence(tmp_path_factory, content):
 
 @pytest.mark.slow
 @given(tables, contents)
-@settings(max_examples=5000, deadline=None)
+@settings(max_examples=10_000, deadline=None)
 def test_many_tables_and_files(tmp_path_factory, table, content):
     check_table(table)
     check_file(tmp_path_factory.mktemp("toml"), content)

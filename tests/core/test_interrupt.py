@@ -121,7 +121,7 @@ PREPARING = """
 import gc, sys
 import jax
 from paota import simulate
-from paota.__main__ import command
+from paota.cli import command
 
 def plan(*arguments, **options):
     print("preparing", flush=True)
@@ -150,10 +150,10 @@ def test_the_program_ends_while_it_imports():
     code = (
         "import builtins, time\nreal = builtins.__import__\n"
         "def slow(name, *rest):\n"
-        "    if name == 'cli':\n"
+        "    if rest[2] == ('commands',):\n"
         "        print('importing', flush=True); time.sleep(3600)\n"
         "    return real(name, *rest)\n"
-        "from paota.__main__ import command\nbuiltins.__import__ = slow\ncommand()"
+        "from paota.cli import command\nbuiltins.__import__ = slow\ncommand()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -35,6 +35,6 @@ def test_any_trace(tmp_path_factory, content):
 
 @pytest.mark.slow
 @given(texts | st.binary(max_size=200))
-@settings(max_examples=5000, deadline=None)
+@settings(max_examples=10_000, deadline=None)
 def test_any_trace_many(tmp_path_factory, content):
     read(tmp_path_factory.mktemp("trace"), content)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from paota.data.load import load_dataset
 from paota.errors import UserError
 
-QUICK, LONG = 100, 5_000
+QUICK, LONG = 100, 10_000
 
 NASTY = [
     b"\x00",

@@ -83,23 +83,35 @@ def test_the_street_has_one_power_for_all(field):
 
 
 def test_costs_are_read_where_the_target_is_first_reached(field):
-    """80 % after the third event: 2 + 1 + 3 updates, 7 J; the unjudged event before it counts too."""
+    """80 % after the third event: 2 + 1 + 3 updates, 7 and 70 J; the unjudged event before it counts too."""
     metrics = {
         "round": np.arange(5), "time_s": np.array([0.0, 8, 16, 24, 320]), "ready": np.array([0, 2, 1, 3, 4]),
         "energy_j": np.array([0.0, 1, 2, 4, 8]), "airtime_s": np.array([0, 0.1, 0.1, 0.1, 0.1]),
+        "compute_j": np.array([0.0, 10, 20, 40, 80]),
         "test_accuracy": np.array([0.1, 0.5, math.nan, 0.81, 0.79]),
     }  # fmt: skip
     kept = field.measures(SimpleNamespace(metrics=metrics, diverged_round=None))
-    assert (kept["time_s"], kept["updates"], kept["energy_j"]) == (24, 6, 7)
+    assert (kept["time_s"], kept["updates"], kept["radiated_j"], kept["computed_j"]) == (24, 6, 7, 70)
     assert kept["airtime_ms"] == pytest.approx(300)
-    assert kept["accuracy"] == [0.81, 0.79]  # at 300 s and at 600 s
+    assert [field.accuracy_after(kept, at_s) for at_s in (8, 300, 600)] == [0.5, 0.81, 0.79]
+    assert field.accuracy_after_updates(kept, 6) == 0.81
+    assert field.accuracy_after_updates(kept, 9) == 0.81  # the tenth came later
+    assert math.isnan(field.accuracy_after_updates(kept, 11))  # there never were so many
     lost = field.measures(SimpleNamespace(metrics=metrics, diverged_round=4))
     assert lost["time_s"] is None
 
 
 def seeds_of(*times, accuracy=0.8):
     return [
-        {"time_s": t, "updates": 10, "energy_j": 1.0, "airtime_ms": 2.0, "accuracy": [accuracy, accuracy]}
+        {
+            "time_s": t,
+            "updates": 10,
+            "radiated_j": 1.0,
+            "computed_j": 9.0,
+            "airtime_ms": 2.0,
+            "accuracy_on_grid": [accuracy] * 151,
+            "updates_on_grid": list(range(0, 3020, 20)),
+        }
         for t in times
     ]
 
@@ -114,7 +126,7 @@ def test_a_seed_that_never_gets_there_is_counted(field):
 def test_the_choice_is_made_on_the_tuning_seeds(field):
     assert field.best_variant([seeds_of(100, None), seeds_of(300, 310), seeds_of(300, 310)]) == 1
     rival = field.Rival("x", {"name": "cotaf"}, field.SYNCHRONOUS)
-    assert field.changes(rival, 3) == "participants = 30, selected = 100, learning_rate = 1.5"
+    assert field.changes(rival, 2) == "participants = 30, selected = 100, learning_rate = 1.5, momentum = 0.3"
 
 
 def test_what_is_kept_is_not_computed_again(field, tmp_path, monkeypatch):
@@ -126,7 +138,7 @@ def test_what_is_kept_is_not_computed_again(field, tmp_path, monkeypatch):
     cell.compute(tmp_path)
     kept = cell.outcome(tmp_path)
     assert len(kept) == 5
-    assert all(0 < seed["accuracy"][-1] < 1 for seed in kept)
+    assert all(0 < seed["accuracy_on_grid"][-1] < 1 for seed in kept)
     monkeypatch.setattr(field, "DURATION_S", 31.0)
     assert cell.outcome(tmp_path) is None
 

@@ -179,13 +179,14 @@ def test_a_finished_sweep_is_shown_again_and_may_be_judged_by_another_metric(who
     assert (whole.folder / "points" / "000" / "run.json").stat().st_mtime_ns == stamp
 
 
-def start(tmp_path: Path, table, out: Path, *more: str) -> subprocess.Popen:
+def start(tmp_path: Path, table, out: Path, *more: str, script=(sys.executable, "-m", "paota")) -> subprocess.Popen:
     experiment = tmp_path / "e.toml"
     experiment.write_text(files.to_toml(Experiment.from_dict(table).to_dict()))
     over = [word for key, values in OVER.items() for word in ("--over", f"{key}={','.join(map(str, values))}")]
-    command = [sys.executable, "-m", "paota", "sweep", str(experiment), *over, "--seeds", "2"]
+    command = [*script, "sweep", str(experiment), *over, "--seeds", "2"]
     return subprocess.Popen(
         [*command, "--best", "final_accuracy", "--out", str(out), "--quiet", *more],
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -229,12 +230,17 @@ def test_killed_or_interrupted_and_resumed(table, whole, tmp_path, how, code, ca
     assert content(out) == content(whole.folder)
 
 
-def test_on_ray(table, whole, tmp_path):
-    """In a process of its own: Ray leaves files open."""
+def test_on_a_ray_cluster_that_loses_a_node(table, whole, tmp_path):
+    """Two nodes, the second killed while it computes: its point is computed elsewhere, and nothing is lost.
+
+    In a process of its own: Ray leaves files open.
+    """
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed")
     out = tmp_path / "out"
-    process = start(tmp_path, table, out, "--ray")
-    errors = process.communicate(timeout=300)[1]
+    script = [sys.executable, str(Path(__file__).with_name("two_nodes.py"))]
+    process = start(tmp_path, table, out, script=script)
+    said, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
+    assert "nodes killed: 1" in said
     assert content(out) == content(whole.folder)

@@ -115,6 +115,15 @@ def test_analysis_of_a_run_is_consistent():
     assert any("depend on the updates that they weigh" in sentence for sentence in made.sentences())
 
 
+def test_no_gap_is_negative_where_the_run_goes_lower_than_the_search():
+    """Before, F* was what the search found, and a long run on little data fell below it."""
+    table = {**SMALL, "rounds": 12, "model": {"name": "softmax"}, "training": {"learning_rate": 0.5}}
+    made = analyse(Experiment.from_dict(table), probes=1, epochs=1, polish=1)
+    assert made.gap.min() == 0
+    assert made.optimum.value == made.path.values.min()
+    assert made.optimum.gradient_norm > 0
+
+
 def test_every_device_counts_for_the_smoothness(landscape):
     """The mean of the F_k is smoother than the roughest of them."""
     w = np.zeros(landscape.num_parameters)
@@ -145,6 +154,13 @@ def test_an_update_is_not_pulled_back_by_staleness():
 @pytest.mark.parametrize("name", ["fedasync", "fedbuff"])
 def test_weights_that_do_not_sum_to_one_are_refused(name):
     with pytest.raises(UserError, match="weights that sum to 1"):
+        analyse(Experiment.from_dict({**SMALL, "algorithms": [{"name": name}]}))
+
+
+@pytest.mark.parametrize("name", ["majority-vote", "paota-plus"])
+def test_rules_that_take_no_weighted_mean_are_refused(name):
+    """Before, majority-vote passed: its amplitudes are those of a mean, but the server steps by the sign of the sum."""
+    with pytest.raises(UserError, match="takes none"):
         analyse(Experiment.from_dict({**SMALL, "algorithms": [{"name": name}]}))
 
 

@@ -20,8 +20,9 @@ from .settings import Air
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
-    from ..experiment import Contestant
     from ..models.base import Model
+    from ..timing.fleet import Attendance
+    from .downlink import Downloads
 
 Floats = NDArray[np.float64]
 
@@ -66,6 +67,26 @@ class Tdma(Shares):
     by_time: ClassVar[bool] = True
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rated:
+    """Every device has a rate of its own, over some network outside the band B: the fleet's, or one for all."""
+
+    bits_per_weight: int = setting(
+        32,
+        low=1,
+        high=64,
+        doc="Bits that one weight of the model takes.",
+        also=("bits", "quantisation", "quantization"),
+    )
+    up_mbit_per_s: float = setting(
+        10.0,
+        above=0,
+        doc="Rate of an upload, 10^6 bits a second, where the fleet's file does not say.",
+        also=("upload",),
+    )
+    radio_power_w: float = setting(1.0, low=0, doc="That an upload draws; for the energy account only.")
+
+
 class Cost(NamedTuple):
     """Of one upload each."""
 
@@ -106,7 +127,8 @@ class Uploads:
         self._rows: dict[int, Cost] = {}
         self._draw: Any = None
 
-    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64]) -> Cost:
+    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: Floats | None = None) -> Cost:
+        """Of uploads behind these trainings; when they begin (`start_s`) does not matter."""
         out = Cost(*(np.empty(len(device)) for _ in Cost._fields))
         for value in np.unique(training):
             where = training == value
@@ -143,33 +165,46 @@ class Uploads:
         return np.asarray(self._draw(np.int32(training)), dtype=np.float64)
 
 
-class WithTransfers(Latencies):
-    """Computing latencies with the model's download before each of them, and the upload behind it."""
+class RatedUploads:
+    """Uploads at the rate that a fleet's file gives when the training begins, else at one for all; nobody shares it."""
 
-    def __init__(self, computing: Latencies, uploads: Uploads | None, download_s: float = 0.0) -> None:
+    def __init__(self, scheme: Rated, *, num_parameters: int, attendance: Attendance | None) -> None:
+        self.scheme, self.attendance = scheme, attendance
+        self.bits = float(num_parameters) * scheme.bits_per_weight
+
+    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: Floats | None = None) -> Cost:
+        """The band B is not touched: seconds of it are not accounted (NaN)."""
+        rate = rate_of(self.attendance, "up_mbit_per_s", self.scheme.up_mbit_per_s, device, start_s)
+        wait_s = self.bits / (1e6 * rate)
+        return Cost(wait_s, wait_s, np.full(len(device), np.nan), self.scheme.radio_power_w * wait_s)
+
+
+def rate_of(
+    attendance: Attendance | None, column: str, otherwise: float, device: NDArray[np.int64], start_s: Floats | None
+) -> Floats:
+    """What the fleet's file says in `column` at `start_s`, [n]; `otherwise` where there is none."""
+    known = None if attendance is None else attendance.rate(column, device, start_s)
+    return np.full(len(device), otherwise) if known is None else known
+
+
+class WithTransfers(Latencies):
+    """Computing latencies, with the download before and what is sent behind each of them."""
+
+    def __init__(
+        self, computing: Latencies, *, uploads: Uploads | RatedUploads | None = None, downloads: Downloads | None = None,
+        block_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        """`uploads` and `downloads`: None costs nothing; `block_s`: that an analog block lasts, where it counts."""
         super().__init__(computing.model, devices=computing.devices, seed=computing.seed)
-        self.computing, self.uploads, self.download_s = computing, uploads, download_s
+        self.computing, self.uploads, self.downloads, self.block_s = computing, uploads, downloads, block_s
 
     def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: Floats | None = None) -> Floats:
-        wait_s = 0.0 if self.uploads is None else self.uploads(device, training).wait_s
-        return self.download_s + self.computing(device, training, start_s) + wait_s
-
-
-def uploads_for(
-    contestant: Contestant, *, model: Model, dataset: Dataset, devices: int, seed: int, at_once: int
-) -> Uploads:
-    """The uploads that a contestant's devices make over a digital uplink that is not ideal.
-
-    `at_once`: how many of them may upload at the same time.
-    """
-    return Uploads(
-        contestant.air,
-        max_power_w=contestant.power.max_power_w,
-        num_parameters=count_parameters(model, dataset),
-        devices=devices,
-        seed=seed,
-        at_once=at_once,
-    )
+        seconds = self.computing(device, training, start_s)
+        if self.uploads is not None:
+            seconds = seconds + self.uploads(device, training, start_s).wait_s
+        if self.downloads is not None:
+            seconds = seconds + self.downloads(device, start_s)
+        return seconds + self.block_s
 
 
 def count_parameters(model: Model, dataset: Dataset) -> int:

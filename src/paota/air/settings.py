@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..registry import CHANNELS, DIGITAL_UPLINKS, PATH_LOSSES
+from ..registry import CHANNELS, DIGITAL_UPLINKS, DOWNLINKS, PATH_LOSSES
 from ..settings import choice, setting
 
 
@@ -35,17 +35,17 @@ class Air:
     timing_error_symbols: float | None = setting(
         None, low=0, high=1, doc="Offsets between devices are uniform in +- this."
     )
-    # What the paper takes as free: the broadcast of the model, and the scalars of the control channel.
-    scalar_bits: int = setting(32, low=1, high=64, doc="Of a number on the control channel and in the broadcast model.")
-    control_bps: float | None = setting(
+    # What the paper takes as free: the scalars of the control channel.
+    scalar_bits: int = setting(32, low=1, high=64, doc="Of a number on the control channel.")
+    control_mbit_per_s: float | None = setting(
         None, above=0, doc="Rate of the control channel; absent: it is free and not counted, as in the paper."
-    )
-    downlink_bps: float | None = setting(
-        None, above=0, doc="Rate at which the model is broadcast; absent: it takes no time, as in the paper."
     )
     digital: Any = choice(
         DIGITAL_UPLINKS,
         "ideal",
         doc="What an upload costs an algorithm that does not compute over the air.",
         also=("uplink",),
+    )
+    downlink: Any = choice(
+        DOWNLINKS, "ideal", doc="What it costs a device to hear the new model.", also=("broadcast", "download")
     )

@@ -8,6 +8,7 @@ same unit in Eq. Global_receive. The mean power is then |phi_k payload_k|^2 / sy
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +18,36 @@ from ..runs.files import Columns
 from .settings import Air
 
 if TYPE_CHECKING:
+    from ..timing.fleet import Attendance
     from ..timing.timeline import Timeline
-    from .digital import Uploads
+    from .digital import RatedUploads, Uploads
+    from .downlink import Downloads
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What trainings and transfers of one algorithm and seed cost; None: nothing, or nothing that is known."""
+
+    compute_power_w: float | Floats  # drawn while computing; of each device, [K], or one for all
+    uploads: Uploads | RatedUploads | None = None
+    downloads: Downloads | None = None
+    block_s: float = 0.0  # that an analog block adds to a training, where it counts
+    attendance: Attendance | None = None
+
+    def power_w(self, device: NDArray[np.int64]) -> Floats:
+        """Of these devices while they compute, [n]."""
+        given = np.asarray(self.compute_power_w, float)
+        return given[device] if given.ndim else np.full(len(device), float(given))
+
+    def busy_s(self, device: NDArray[np.int64], start_s: Floats, end_s: Floats) -> Floats:
+        """How long devices were at work from `start_s` to `end_s`, [n]; whoever is away is not."""
+        if self.attendance is None:
+            return end_s - start_s
+        finite = np.isfinite(end_s)
+        known = self.attendance.busy_s(device, start_s, np.where(finite, end_s, start_s))
+        return np.where(finite, known, np.inf)
 
 
 def symbols(num_parameters: int, air: Air) -> int:
@@ -28,37 +55,35 @@ def symbols(num_parameters: int, air: Air) -> int:
 
 
 def device_spending(
-    timeline: Timeline,
-    transmit_power_w: Floats,
-    *,
-    block_symbols: int,
-    air: Air,
-    compute_power_w: float,
-    uploads: Uploads | None,
+    timeline: Timeline, transmit_power_w: Floats, *, block_symbols: int, air: Air, costs: Costs,
     stopped_s: Floats | None = None,
-    download_s: float = 0.0,
-) -> Columns:
+) -> Columns:  # fmt: skip
     """One entry for each of the first n participations of a timeline; `transmit_power_w` [n] is |phi_k payload_k|^2.
 
-    It is NaN for algorithms that do not use the analog uplink: their cost is that of their `uploads`, and NaN ("not
+    It is NaN for algorithms that do not use the analog uplink: their cost is that of their uploads, and NaN ("not
     accounted") where these are ideal. `stopped_s` [n]: when trainings were aborted, which cost what they had used up
-    until then; None: all came to their end. `block_symbols`: that an analog signal takes. `download_s`: that devices
-    wait for the model before they compute.
+    until then; None: all came to their end. `block_symbols`: that an analog signal takes.
     """
     n = len(transmit_power_w)
-    start_s = timeline.start_s[:n]
-    needed_s = timeline.finish_s[:n] - start_s
-    busy_s = needed_s if stopped_s is None else np.minimum(needed_s, stopped_s - start_s)
-    if uploads is not None:
-        cost = uploads(timeline.device[:n], timeline.training[:n])
-        computing_s = needed_s - download_s - cost.wait_s
-        sent = 1.0 if stopped_s is None else np.clip((busy_s - download_s - computing_s) / cost.wait_s, 0.0, 1.0)
+    device, training = timeline.device[:n], timeline.training[:n]
+    start_s, finish_s = timeline.start_s[:n], timeline.finish_s[:n]
+    needed_s = costs.busy_s(device, start_s, finish_s)
+    busy_s = needed_s
+    if stopped_s is not None:
+        busy_s = np.minimum(needed_s, costs.busy_s(device, start_s, np.minimum(finish_s, stopped_s)))
+    before_s = 0.0 if costs.downloads is None else costs.downloads(device, start_s)
+    if costs.uploads is not None:
+        cost = costs.uploads(device, training, start_s)
+        computing_s = needed_s - cost.wait_s - before_s
+        sent = 1.0 if stopped_s is None else np.clip((busy_s - before_s - computing_s) / cost.wait_s, 0.0, 1.0)
+        sent = np.where(np.isfinite(needed_s), sent, 0.0) if stopped_s is not None else sent
         return {
             "energy_j": sent * cost.energy_j,
             "airtime_s": sent * cost.on_air_s,
             "band_s": sent * cost.band_s,
-            "compute_j": compute_power_w * np.clip(busy_s - download_s, 0.0, computing_s),
+            "compute_j": costs.power_w(device) * np.clip(busy_s - before_s, 0.0, np.maximum(computing_s, 0.0)),
         }
+    computing_s = needed_s - before_s - costs.block_s
     power = np.asarray(transmit_power_w, dtype=float)
     block_s = block_symbols / air.bandwidth_hz
     on_air_s = np.where(np.isnan(power), np.nan, np.where(power > 0, block_s, 0.0))  # no power: silent
@@ -66,7 +91,7 @@ def device_spending(
         "energy_j": power / air.bandwidth_hz,
         "airtime_s": on_air_s,
         "band_s": on_air_s,
-        "compute_j": compute_power_w * np.maximum(busy_s - download_s, 0.0),
+        "compute_j": costs.power_w(device) * np.clip(busy_s - before_s, 0.0, np.maximum(computing_s, 0.0)),
     }
 
 

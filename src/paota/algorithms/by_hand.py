@@ -32,6 +32,7 @@ def aggregate_by_hand(
     group: int = 0,
     state: Any = None,
     memory: Any = None,
+    aborted: int = 0,
 ) -> Served:
     """All three steps of an algorithm for one round, no engine needed; what is not given is plain.
 
@@ -52,6 +53,7 @@ def aggregate_by_hand(
         group: whose event it is, of a scheme that numbers its groups.
         state: what the server remembers (default: what the algorithm's `init` gives).
         memory: of the devices, [n, ...] each (default: as the algorithm's `memory` begins).
+        aborted: trainings that the event ends unfinished.
 
     Returns:
         The next model, weights, amplitudes, powers and new memory.
@@ -74,7 +76,9 @@ def aggregate_by_hand(
     key = device_keys(jax.random.key(0), r, who) if algorithm.draws else None
     work = Work(local, update, jnp.zeros(n), stale, samples, w, previous, kept, server, key)
     prepared = encode(algorithm, work, sends)
-    row = Row(r, jnp.zeros(()), jnp.zeros((), bool), sends, who, r - stale, who, group=jnp.asarray(group))
+    row = Row(
+        r, jnp.zeros(()), jnp.zeros((), bool), sends, who, r - stale, who, jnp.asarray(aborted), jnp.asarray(group)
+    )
     event = event_of(row, prepared, w, previous, samples, jnp.asarray(float(num_devices or n)), server)
     decision = decide(algorithm, power or Power(), event, uplink)
     everything = prepared.payload if algorithm.needs_payloads else None

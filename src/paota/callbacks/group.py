@@ -29,6 +29,8 @@ class Group:
     """Calls the hooks of all its callbacks, in order. `rules` are those that the settings ask for."""
 
     def __init__(self, callbacks: Iterable[Any], *, rules: Sequence[Callback] = ()) -> None:
+        if isinstance(callbacks, str) or not isinstance(callbacks, Iterable):
+            raise UserError(f"callbacks must be a list, e.g. callbacks=[...], not {callbacks!r}")
         self._callbacks = [*rules, *(as_callback(given) for given in callbacks)]
         self._rules = rules
         self._started: list[Callback] = []

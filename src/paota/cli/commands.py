@@ -12,13 +12,13 @@ from typing import Any, NoReturn
 from ..errors import UserError, did_you_mean, listed, nearest, printable, unknown_name
 from ..interrupts import leave
 from ..plugins import load_plugin
-from . import bound, deploy, device, keys, new, plan, power, presets, report, reproduce, settings, sweep, watch
+from . import bound, deploy, device, fleet, keys, new, plan, power, presets, report, reproduce, settings, sweep, watch
 from . import run as run_command
 
 COMMANDS = {
     "run": run_command, "presets": presets, "report": report, "reproduce": reproduce, "bound": bound, "power": power,
     "new": new, "deploy": deploy, "device": device, "keys": keys, "sweep": sweep, "plan": plan, "watch": watch,
-    "settings": settings,
+    "settings": settings, "fleet": fleet,
 }  # fmt: skip
 WITH_PLUGINS = ("run", "report", "sweep", "plan")  # they read experiments, which may name things of the user's own
 LEAVES_AT_ONCE = (

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..air.downlink import AnalogDownlink, as_heard
+from ..air.settings import Air
 from ..algorithms.base import Algorithm, Report, Work
 from ..faults.signals import Checked, corrupt_and_guard
 from ..rng import Purpose, draw_key
@@ -32,26 +34,31 @@ class Prepared(NamedTuple):
 
 def train(
     task: Task, training: Training, seed: jax.Array, fleet: Fleet, ring: Float[Array, "V d"], row: Row,
-    shift: Float[Array, "n d"] | None = None,
+    shift: Float[Array, "n d"] | None = None, air: Air | None = None,
 ) -> Trained:  # fmt: skip
     """The local training of every device of the event, from the versions they started with.  # Eq. local_update
 
-    `shift` is added to every gradient of a device.
+    `shift` is added to every gradient of a device. `air`: whose downlink may be noisy; None: it is not.
     """
+    noisy = air is not None and isinstance(air.downlink, AnalogDownlink)
 
     def local(
         seed: jax.Array, fleet: Fleet, ring: jax.Array, training: Training,
-        version: jax.Array, ready: jax.Array, device: jax.Array, number: jax.Array, shift: jax.Array | None,
+        air: Air | None, version: jax.Array, ready: jax.Array, device: jax.Array, number: jax.Array,
+        shift: jax.Array | None,
     ) -> Trained:  # fmt: skip
         position, steps = draw_batches(training, seed, device, number, fleet.shard_sizes[device], task.most_samples)
         sample = fleet.shard_indices[fleet.shard_offsets[device][:, None, None] + position]
         augmentation = draw_augmentation(training, seed, device, number, *sample.shape[1:])
         rate = jnp.asarray(training.rate(version), ring.dtype)
-        orders = Orders(version % len(ring), ready, sample, steps, rate, augmentation, shift)
+        slot = version % len(ring)
+        if noisy and air is not None:  # everybody starts from a model of its own
+            ring, slot = as_heard(air, seed, ring[slot], version, device), jnp.arange(len(slot))
+        orders = Orders(slot, ready, sample, steps, rate, augmentation, shift)
         return task.learner.train(training, orders, ring, fleet.x_train, fleet.y_train)
 
     columns = (row.version, row.ready, row.device, row.training, shift)
-    return sharding.train(task.mesh, local, (seed, fleet, ring, training), columns)
+    return sharding.train(task.mesh, local, (seed, fleet, ring, training, air if noisy else None), columns)
 
 
 def prepare(

@@ -18,6 +18,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jaxtyping import Array, Float, Int
 
+from ..air.downlink import as_heard
 from ..air.uplink import within_budget
 from ..algorithms.base import Algorithm
 from . import sharding
@@ -100,8 +101,10 @@ def _aggregate(
         shift = None
         if rule.algorithm.shifts_gradients:
             shift = jax.vmap(rule.algorithm.gradient_shift, in_axes=(0, None))(memory, state.server)
-        trained = train(task, rule.training, seed, fleet, state.ring, row, shift)
-        start = None if rule.guards.max_update_norm is None else state.ring[row.version % sizes.versions]
+        trained = train(task, rule.training, seed, fleet, state.ring, row, shift, rule.air)
+        start = None
+        if rule.guards.max_update_norm is not None:
+            start = as_heard(rule.air, seed, state.ring[row.version % sizes.versions], row.version, row.device)
         return prepare(rule, seed, row, trained, model, previous, num_samples(row), memory, state.server, start)
 
     blocks = None if sizes.block is None else Blocks(devices, row, sizes.block)

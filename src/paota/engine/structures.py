@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from ..air.downlink import in_signals
 from ..air.settings import Air
 from ..algorithms.base import Algorithm
 from ..data.dataset import Dataset
@@ -58,7 +59,7 @@ class Rule:
         """The rule of one line of an experiment, its numbers as arrays; what only the timeline needs is left out."""
         c = contestant
         parts = {
-            "algorithm": c.algorithm, "training": c.training, "server": c.server, "air": c.air, "power": c.power,
+            "algorithm": c.algorithm, "training": c.training, "server": c.server, "air": in_signals(c.air), "power": c.power,
             "faults": c.faults.in_signals(), "guards": replace(c.guards, max_staleness=None),
         }  # fmt: skip
         rule = cls(**{name: as_tree(part) for name, part in parts.items()})  # type: ignore[arg-type]

@@ -74,7 +74,7 @@ def apply_faults(timeline: Timeline, latencies: Latencies, guards: Guards) -> Ti
     An event that loses all its devices stays: it is one with nobody ready.
     """
     if isinstance(latencies, FaultyLatencies):
-        timeline = _miss_broadcasts(timeline, latencies)
+        timeline = timeline.without_broadcasts(latencies.misses_broadcast)
         lost = latencies.dropped(timeline.device, timeline.training) | latencies.hangs(
             timeline.device, timeline.training
         )
@@ -82,19 +82,6 @@ def apply_faults(timeline: Timeline, latencies: Latencies, guards: Guards) -> Ti
     if guards.max_staleness is not None:
         timeline = _keep(timeline, timeline.staleness <= guards.max_staleness)
     return timeline
-
-
-def _miss_broadcasts(timeline: Timeline, latencies: FaultyLatencies) -> Timeline:
-    """A device that misses a broadcast starts from the version of its training before, which may be missed in turn."""
-    missed = latencies.misses_broadcast(timeline.device, timeline.training)
-    order = np.lexsort((timeline.training, timeline.device))
-    version = timeline.version[order]
-    # Position of the newest training, at or before each, whose broadcast arrived; a device's first one always does.
-    arrived = np.where(~missed[order] | (timeline.training[order] == 0), np.arange(len(order)), 0)
-    version = version[np.maximum.accumulate(arrived)] if len(order) else version
-    changed = np.empty_like(version)
-    changed[order] = version
-    return dataclasses.replace(timeline, version=changed)
 
 
 def _keep(timeline: Timeline, kept: NDArray[np.bool_]) -> Timeline:

@@ -80,7 +80,6 @@ def _check_simulated(contestant: Contestant) -> None:
     only = {
         "power.energy_budget_j": contestant.power.energy_budget_j,
         "guards.noise_multiplier": contestant.guards.noise_multiplier,
-        "air.downlink_bps": contestant.air.downlink_bps,
     }
     for name, value in only.items():
         if value is not None:

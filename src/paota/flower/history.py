@@ -6,7 +6,7 @@ import dataclasses
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..experiment import Contestant
 from ..runs import checkpoint as codec
 from ..runs.results import Trajectory
 from ..simulate import Plan
+from ..simulate.planning import costs_of
 from ..simulate.records import trajectory_of
 from ..timing.timeline import Participants, Timeline
 from .aggregation import Concluded
@@ -83,6 +84,8 @@ class History:
         return trajectory_of(
             plan, contestant, seed, self.timeline(), self._log(), self.initial,
             model=model, diverged_round=self.diverged_round, compute_s=compute_s,
+            # Real devices were as long at work as they were; what the simulator imagines beside that is not theirs.
+            costs=replace(costs_of(plan, contestant, seed), attendance=None, downloads=None, block_s=0.0),
         )  # fmt: skip
 
     def _log(self) -> Log:

@@ -15,6 +15,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid
 
 from .. import simulate
+from ..air.downlink import IdealDownlink
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
 from ..runs.contents import fingerprints
@@ -23,7 +24,7 @@ from ..runs.folder import write_folder
 from ..runs.lock import only_one
 from ..runs.results import Result
 from ..simulate.schedule import Schedule
-from ..timing.latency import Latencies
+from ..simulate.surroundings import attendance_of, computing_latencies
 from ..timing.schemes import Buffered, Grouped, ShareReady, Synchronous, Tiered, World
 from .aggregation import Aggregator
 from .coordinator import Clock, Coordinator, Pace, RealClock
@@ -85,7 +86,13 @@ class _Run:
         experiment = schedule.plan.experiment
         self.schedule, self.plan, self.contestant, self.deployment = schedule, schedule.plan, contestant, deployment
         self.grid, self.clock, self.checkpoints = grid, clock, CheckpointFolder(path)
-        self.latencies = Latencies(contestant.timing.latency, devices=experiment.data.devices, seed=experiment.seed)
+        attendance = attendance_of(contestant.timing)
+        self.latencies = computing_latencies(
+            experiment.data.devices, contestant, experiment.seed, attendance, model=self.plan.model,
+            dataset=self.plan.dataset, shards=self.plan.shards[experiment.seed],
+        )  # fmt: skip
+        if attendance is not None or not isinstance(contestant.air.downlink, IdealDownlink):
+            logger.warning("timing.fleet_file and air.downlink are for the simulator: real devices have their own")
         self.pace = Pace(
             rounds=experiment.horizon.rounds,
             duration_s=experiment.horizon.duration_s,

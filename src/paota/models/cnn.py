@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from ..errors import UserError
 from ..settings import setting
 from .base import Params, he_normal
-from .layers import convolution, group_norm, image_shape, max_pool
+from .layers import activated, convolution, image_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +49,9 @@ class Cnn:
     def apply(self, params: Params, x: jax.Array) -> jax.Array:
         x = x.reshape(len(x), *image_shape(x.shape[1:], "cnn"))
         for i in range(len(self.channels)):
-            x = max_pool(jax.nn.relu(self._shifted(params, i, convolution(params[f"conv{i}"], x))))
+            x = convolution(params[f"conv{i}"], x)
+            bias, scale = params[f"conv{i}_bias"], params.get(f"conv{i}_scale")
+            x = activated(x, bias, scale, groups=self.groups, pooled=True)
         x = x.reshape(len(x), -1)
         x = jax.nn.relu(x @ params["dense"].T + params["dense_bias"])
         return x @ params["out"].T + params["out_bias"]
-
-    def _shifted(self, params: Params, i: int, x: jax.Array) -> jax.Array:
-        """The outputs of convolution `i` with their bias, and normalised if the model does so."""
-        bias = params[f"conv{i}_bias"]
-        if self.groups is None:
-            return x + bias
-        return group_norm({"scale": params[f"conv{i}_scale"], "bias": bias}, x, self.groups)

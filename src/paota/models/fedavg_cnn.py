@@ -9,7 +9,7 @@ import jax
 from ..errors import UserError
 from ..settings import setting
 from .base import Params
-from .layers import convolution, convolution_init, dense, dense_init, image_shape, max_pool
+from .layers import activated, convolution, convolution_init, dense, dense_init, image_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,6 @@ class FedAvgCnn:
     def apply(self, params: Params, x: jax.Array) -> jax.Array:
         x = x.reshape(len(x), *image_shape(x.shape[1:], "fedavg-cnn"))
         for layer in (params["conv0"], params["conv1"]):
-            x = max_pool(jax.nn.relu(convolution(layer["kernel"], x) + layer["bias"]))
+            x = activated(convolution(layer["kernel"], x), layer["bias"], pooled=True)
         x = jax.nn.relu(dense(params["dense"], x.reshape(len(x), -1)))
         return dense(params["out"], x)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -47,6 +50,39 @@ def dense_init(key: jax.Array, inputs: int, outputs: int) -> Params:
 def dense(params: Params, x: jax.Array) -> jax.Array:
     """`x` [B, inputs] to [B, outputs]."""
     return x @ params["weight"].T + params["bias"]
+
+
+_by_kernel = ContextVar("whether `activated` may use the kernel", default=False)
+
+
+@contextmanager
+def kernels_allowed() -> Iterator[None]:
+    """Inside, `activated` is traced as a call of the CPU kernel, which knows reverse-mode gradients only."""
+    token = _by_kernel.set(True)
+    try:
+        yield
+    finally:
+        _by_kernel.reset(token)
+
+
+def activated(
+    x: jax.Array,
+    bias: jax.Array,
+    scale: jax.Array | None = None,
+    *,
+    groups: int | None = None,
+    shortcut: jax.Array | None = None,
+    pooled: bool = False,
+) -> jax.Array:
+    """What follows a convolution: ReLU of `x` [B, H, W, C] plus `bias` [C], or with `groups` of its GroupNorm, plus a
+    `shortcut` like `x`; then 2x2 max-pooling, if `pooled`."""
+    if _by_kernel.get() and x.dtype == jnp.float32 and not (pooled and shortcut is not None):
+        from ..training.kernels.convolution import activate
+
+        return activate(x, bias if scale is None else scale, bias, shortcut, groups or 0, pooled)
+    x = x + bias if groups is None else group_norm({"scale": scale, "bias": bias}, x, groups)
+    x = jax.nn.relu(x if shortcut is None else shortcut + x)
+    return max_pool(x) if pooled else x
 
 
 def max_pool(x: jax.Array) -> jax.Array:

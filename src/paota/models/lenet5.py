@@ -8,7 +8,7 @@ import jax
 
 from ..errors import UserError
 from .base import Params
-from .layers import convolution, convolution_init, dense, dense_init, image_shape, max_pool
+from .layers import activated, convolution, convolution_init, dense, dense_init, image_shape
 
 SIDE = 32  # pixels of the images that it was made for; smaller ones get a border of 2
 
@@ -35,7 +35,7 @@ class LeNet5:
         x = x.reshape(len(x), *image_shape(x.shape[1:], "lenet5"))
         border = [(2, 2) if n < SIDE else (0, 0) for n in x.shape[1:3]]
         for layer, padding in ((params["conv0"], border), (params["conv1"], "VALID")):
-            x = max_pool(jax.nn.relu(convolution(layer["kernel"], x, padding=padding) + layer["bias"]))
+            x = activated(convolution(layer["kernel"], x, padding=padding), layer["bias"], pooled=True)
         x = x.reshape(len(x), -1)
         for name in ("dense0", "dense1"):
             x = jax.nn.relu(dense(params[name], x))

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ..errors import UserError
 from ..settings import setting
 from .base import Params, he_normal
-from .layers import convolution, dense, dense_init, group_norm, image_shape
+from .layers import activated, convolution, dense, dense_init, image_shape
 
 STAGES = 3
 
@@ -50,10 +50,9 @@ class ResNet:
 
     def apply(self, params: Params, x: jax.Array) -> jax.Array:
         x = x.reshape(len(x), *image_shape(x.shape[1:], "resnet"))
-        x = jax.nn.relu(self._normed(params["first"], x))
+        x = self._activated(params["first"], x)
         for (one, two), (outputs, stride) in zip(params["blocks"], self._blocks(), strict=True):
-            residual = self._normed(two, jax.nn.relu(self._normed(one, x, stride)))
-            x = jax.nn.relu(_shortcut(x, outputs, stride) + residual)
+            x = self._activated(two, self._activated(one, x, stride), shortcut=_shortcut(x, outputs, stride))
         return dense(params["out"], x.mean(axis=(1, 2)))
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
@@ -62,10 +61,9 @@ class ResNet:
             for block in range((self.depth - 2) // (2 * STAGES)):
                 yield self.width * 2**stage, 2 if stage and not block else 1
 
-    def _normed(self, params: Params, x: jax.Array, stride: int = 1) -> jax.Array:
-        return group_norm(
-            params, convolution(params["kernel"], x, stride=stride, padding=((1, 1), (1, 1))), self.groups
-        )
+    def _activated(self, params: Params, x: jax.Array, stride: int = 1, shortcut: jax.Array | None = None) -> jax.Array:
+        x = convolution(params["kernel"], x, stride=stride, padding=((1, 1), (1, 1)))
+        return activated(x, params["bias"], params["scale"], groups=self.groups, shortcut=shortcut)
 
 
 def _normed_init(key: jax.Array, channels: int, outputs: int) -> Params:
@@ -75,4 +73,6 @@ def _normed_init(key: jax.Array, channels: int, outputs: int) -> Params:
 
 def _shortcut(x: jax.Array, outputs: int, stride: int) -> jax.Array:
     """Option A of the paper: every `stride`-th pixel, and zeros for the channels that are new."""
+    if stride == 1 and outputs == x.shape[-1]:
+        return x
     return jnp.pad(x[:, ::stride, ::stride], ((0, 0), (0, 0), (0, 0), (0, outputs - x.shape[-1])))

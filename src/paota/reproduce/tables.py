@@ -163,11 +163,14 @@ def ablation_rows(cells: Cells) -> Iterable[Facts]:
 
 
 def optimum_rows(cells: Cells, scale: Scale) -> Iterable[Facts]:
-    """How finished the search for F(w*) of each seed was."""
+    """F(w*) of each seed, and how finished its own search was, if it had one."""
     best = np.min(cells["optimum-crossed"].arrays["values"], axis=1)
     for lowest, seed in zip(best, seeds_of(scale), strict=True):
-        facts = cells[f"optimum-{seed}"].facts
-        yield {"best": lowest} | {key: facts[key] for key in ("seed", "value", "gradient_norm", "last_gain")}
+        search = cells.get(f"optimum-{seed}")
+        own = {} if search is None else search.facts
+        yield {"seed": seed, "best": lowest} | {
+            key: own.get(key, math.nan) for key in ("value", "gradient_norm", "last_gain")
+        }
 
 
 def power_rows(cells: Cells, evidence: Evidence) -> Iterable[Facts]:

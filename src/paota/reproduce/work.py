@@ -52,7 +52,7 @@ def _optimum(cell: Cell, path: Path) -> None:
 
 
 def _crossed(cell: Cell, path: Path) -> None:
-    """F of seed i at the best model of seed j, [seeds, seeds]; needs the cells of all seeds to be there."""
+    """F of seed i at the best model of search j, [seeds, searches]; needs the cells of all searches to be there."""
     import numpy as np
 
     from .. import simulate
@@ -62,7 +62,8 @@ def _crossed(cell: Cell, path: Path) -> None:
     experiment = cell.experiment
     plan = simulate.plan(experiment, seeds=cell.seeds)
     seeds = range(experiment.seed, experiment.seed + cell.seeds)
-    models = [files.read_npz(path.parent / f"optimum-{seed}" / store.ARRAYS)["model"] for seed in seeds]
+    searched = seeds[: cell.options["searches"]]
+    models = [files.read_npz(path.parent / f"optimum-{seed}" / store.ARRAYS)["model"] for seed in searched]
     values = []
     for seed in seeds:
         landscape = Landscape(plan.dataset, plan.shards[seed], experiment.model)

@@ -48,10 +48,9 @@ def run(
     Returns:
         The trajectories of every algorithm and seed.
     """
-    shown = [] if not in_notebook() or any(isinstance(c, NotebookBar) for c in callbacks) else [NotebookBar()]
-    return execute(
-        plan(as_experiment(experiment), seeds=seeds), callbacks=[*shown, *callbacks], events_a_call=events_a_call
-    )
+    if in_notebook() and not isinstance(callbacks, str) and not any(isinstance(c, NotebookBar) for c in callbacks):
+        callbacks = [NotebookBar(), *callbacks]
+    return execute(plan(as_experiment(experiment), seeds=seeds), callbacks=callbacks, events_a_call=events_a_call)
 
 
 def execute(

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import memory
 from ..data.dataset import Dataset
 from ..data.load import load_data
 from ..data.partition import deal
-from ..data.shards import Shards, describe
+from ..data.shards import Shards
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
-from ..faults.timing import FaultyLatencies, apply_faults
 from ..registry import SERVER_OPTIMISERS
 from ..rng import Purpose, Seeds, host_rng, seed_numbers
 from ..settings import LARGEST_FLOAT
-from ..timing.latency import Latencies
 from ..timing.schemes import Synchronous, World
-from ..timing.tiers import GroupedByData
 from ..timing.timeline import Horizon, Timeline
 from ..training.augmentation import check_images
+from .surroundings import Surroundings, surroundings
 
 if TYPE_CHECKING:
+    from ..air.spending import Costs
     from ..models.base import Model
 
 TRIAL = 50  # rounds that tell how long a whole plan will be
@@ -69,8 +68,6 @@ def plan(experiment: Experiment, *, seeds: Seeds = 1, tell: Callable[[str], None
 
     `tell` is called with a sentence where planning itself will take long.
     """
-    from ..air.digital import WithTransfers, count_parameters
-    from ..air.signalling import download_s
     from ..models.check import check_model  # JAX, not before it is needed
     from ..models.own import fitted
 
@@ -86,35 +83,35 @@ def plan(experiment: Experiment, *, seeds: Seeds = 1, tell: Callable[[str], None
     check_model(model, tuple(dataset.input_shape), dataset.num_classes, experiment.seed, trainings)
     for contestant in experiment.contestants:
         check_images(contestant.training, dataset)
-    _check_length(experiment, len(numbers), tell)
-    shards, timelines, judged_every = {}, {}, {}
+    shards: dict[int, Shards] = {}
+    timelines, judged_every = {}, {}
+
+    def met_by(contestant: Contestant, seed: int) -> Surroundings:
+        if seed not in shards:
+            rng = host_rng(seed, Purpose.PARTITION)
+            shards[seed] = deal(data.partition, dataset, devices=data.devices, rng=rng)
+        return surroundings(experiment, contestant, seed, model=model, dataset=dataset, shards=shards[seed])
+
+    _check_length(experiment, [met_by(c, numbers[0]).world for c in experiment.contestants], len(numbers), tell)
     for seed in numbers:
-        rng = host_rng(seed, Purpose.PARTITION)
-        shards[seed] = deal(data.partition, dataset, devices=data.devices, rng=rng)
         for contestant in experiment.contestants:
-            world = _without_uploads(experiment, contestant, seed)
-            latencies = world.latencies
-            uploads = _uploads(world, model, contestant, dataset)
-            waits_s = download_s(contestant.air, count_parameters(model, dataset))
-            if uploads is not None or waits_s:
-                world = replace(world, latencies=WithTransfers(latencies, uploads, waits_s), computing=latencies)
-            if isinstance(scheme := contestant.algorithm.scheme, GroupedByData):
-                world = replace(world, label_counts=describe(dataset, shards[seed])["device_class_counts"])
-            timeline = scheme.timeline(world)
+            made = met_by(contestant, seed)
+            world = made.world
+            timeline = contestant.algorithm.scheme.timeline(world)
             if not len(timeline):
                 raise UserError(f"'{contestant.label}' makes no aggregation before the end: raise rounds or duration_s")
             if not timeline.finish_s.max(initial=timeline.time_s[-1]) <= LARGEST_FLOAT:
                 raise UserError(
                     f"'{contestant.label}' goes on beyond {LARGEST_FLOAT:.1g} s: lower rounds, period or latencies"
                 )
-            timelines[contestant.label, seed] = timeline = apply_faults(timeline, latencies, contestant.guards)
+            timelines[contestant.label, seed] = timeline = made.as_it_goes(timeline)
             # One arrival an event would be judged far too often: keep about as many device updates between two looks.
             events = world.match_participants() / max(timeline.ready.mean(), 1e-9)
             judged_every[contestant.label, seed] = experiment.evaluation.every * max(1, round(events))
-    made = Plan(experiment, dataset, numbers, shards, timelines, judged_every)
+    planned = Plan(experiment, dataset, numbers, shards, timelines, judged_every)
     for contestant in experiment.contestants:
-        _check_memory(contestant, [timelines[contestant.label, seed] for seed in numbers], made.num_parameters)
-    return made
+        _check_memory(contestant, [timelines[contestant.label, seed] for seed in numbers], planned.num_parameters)
+    return planned
 
 
 def _check_memory(contestant: Contestant, timelines: Sequence[Timeline], num_parameters: int) -> None:
@@ -132,15 +129,14 @@ def _check_memory(contestant: Contestant, timelines: Sequence[Timeline], num_par
         memory.require(models + batches, f"'{contestant.label}': {sizes}", "lower one of them")
 
 
-def _check_length(experiment: Experiment, seeds: int, tell: Callable[[str], None]) -> None:
+def _check_length(experiment: Experiment, worlds: Sequence[World], seeds: int, tell: Callable[[str], None]) -> None:
     """Refuse timelines that no memory holds, and say where they are long: judged by the first `TRIAL` rounds."""
     rounds, duration_s = experiment.horizon.rounds, experiment.horizon.duration_s
     participations = 0.0
-    for contestant in experiment.contestants:
+    for contestant, world in zip(experiment.contestants, worlds, strict=True):
         periods = rounds or (duration_s or 0.0) / contestant.timing.period_s
         if periods * seeds <= TRIAL:
             continue
-        world = _without_uploads(experiment, contestant, experiment.seed)
         short = Horizon(rounds=TRIAL) if rounds else Horizon(rounds=None, duration_s=TRIAL * contestant.timing.period_s)
         timeline = contestant.algorithm.scheme.timeline(replace(world, horizon=short))
         participations += len(timeline.device) * periods / TRIAL * seeds
@@ -180,25 +176,8 @@ def _check_noise(contestant: Contestant) -> None:
         raise UserError("guards.noise_multiplier is in units of guards.max_update_norm: give that too")
 
 
-def uploads_of(plan: Plan, contestant: Contestant, seed: int) -> Any:
-    """What uploads cost one algorithm with one seed; None where it computes over the air, or where they cost nothing."""
-    return _uploads(_without_uploads(plan.experiment, contestant, seed), plan.model, contestant, plan.dataset)
-
-
-def _without_uploads(experiment: Experiment, contestant: Contestant, seed: int) -> World:
-    """What a timeline is made from, as if an upload took no time."""
-    latencies = Latencies(contestant.timing.latency, devices=experiment.data.devices, seed=seed)
-    if contestant.faults.in_timeline:
-        latencies = FaultyLatencies(latencies, contestant.faults)
-    return World(latencies, contestant.timing.period_s, experiment.horizon)
-
-
-def _uploads(world: World, model: Model, contestant: Contestant, dataset: Dataset) -> Any:
-    from ..air.digital import Ideal, uploads_for
-
-    if contestant.algorithm.over_the_air or isinstance(contestant.air.digital, Ideal):
-        return None
-    return uploads_for(
-        contestant, model=model, dataset=dataset, devices=world.latencies.devices, seed=world.latencies.seed,
-        at_once=contestant.algorithm.scheme.busy_at_once(world),
-    )  # fmt: skip
+def costs_of(plan: Plan, contestant: Contestant, seed: int) -> Costs:
+    """What the trainings and transfers of one algorithm cost with one seed."""
+    return surroundings(
+        plan.experiment, contestant, seed, model=plan.model, dataset=plan.dataset, shards=plan.shards[seed]
+    ).costs

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..air.privacy import account
-from ..air.signalling import control_columns, download_s
-from ..air.spending import device_spending, event_spending
+from ..air.signalling import control_columns
+from ..air.spending import Costs, device_spending, event_spending
 from ..air.uplink import noise_power_w
 from ..callbacks.base import Round
 from ..experiment import Contestant
@@ -20,7 +20,7 @@ from ..runs.fairness import own_records
 from ..runs.files import Columns
 from ..runs.results import Trajectory
 from ..timing.timeline import Timeline
-from .planning import Plan, uploads_of
+from .planning import Plan, costs_of
 
 MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: some 200 MB
 
@@ -28,15 +28,16 @@ MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: some 200 MB
 def trajectory_of(
     plan: Plan, contestant: Contestant, seed: int, timeline: Timeline, log: Any, initial: Sequence[float], *,
     model: NDArray[Any], diverged_round: int | None, compute_s: float, stopped_round: int | None = None,
+    costs: Costs | None = None,
 ) -> Trajectory:  # fmt: skip
     """The tables of what has happened, in a simulation or a deployment.
 
     `log` has the columns of `engine.Log`, [events] and [events, places]; `initial` is the judgement of w^0; `model`
-    the last global model [d].
+    the last global model [d]. `costs`: of a training and its transfers; None: as the simulator has them.
     """
-    uploads = uploads_of(plan, contestant, seed)
-    spent = spending_of(contestant, timeline, log, len(model), uploads)
-    wasted = _spending_of_aborted(contestant, timeline, len(log.finite), len(model), uploads)
+    costs = costs_of(plan, contestant, seed) if costs is None else costs
+    spent = spending_of(contestant, timeline, log, len(model), costs)
+    wasted = _spending_of_aborted(contestant, timeline, len(log.finite), len(model), costs)
     return Trajectory(
         label=contestant.label,
         algorithm=contestant.algorithm_name,
@@ -95,17 +96,17 @@ def metrics_of(
 
 def rounds_of(
     contestant: Contestant, seed: int, timeline: Timeline, log: Any, initial: Sequence[float] | None = None, *,
-    rounds: int, num_parameters: int, uploads: Any, model: NDArray[Any] | None = None,
+    rounds: int, num_parameters: int, costs: Costs, model: NDArray[Any] | None = None,
 ) -> Iterator[Round]:  # fmt: skip
     """The rounds of a part of a unit's timeline as callbacks get them; `log` has the columns of `engine.Log`.
 
-    `initial`: the judgement of w^0, to be told first, as round 0. `rounds`: of the whole timeline. `uploads`: as
-    `uploads_of` gives them. `model`: the newest one [d], for the last of these rounds.
+    `initial`: the judgement of w^0, to be told first, as round 0. `rounds`: of the whole timeline. `costs`: as
+    `costs_of` gives them. `model`: the newest one [d], for the last of these rounds.
     """
-    spent = spending_of(contestant, timeline, log, num_parameters, uploads)
+    spent = spending_of(contestant, timeline, log, num_parameters, costs)
     metrics = metrics_of(timeline, log, initial or [math.nan] * 3, contestant, spent)
     columns = {"lost": np.zeros(len(metrics["round"])), "silent": np.zeros(len(metrics["round"])), **metrics}
-    if uploads is None and not contestant.algorithm.over_the_air:  # not accounted, also where nobody took part
+    if costs.uploads is None and not contestant.algorithm.over_the_air:  # not accounted, also where nobody took part
         columns |= dict.fromkeys(("energy_j", "airtime_s"), np.full(len(metrics["round"]), np.nan))
     records: list[Columns] = []  # made for all rounds at once, when the first of them is asked for its devices
 
@@ -134,7 +135,7 @@ def own_records_of(plan: Plan, seed: int, log: Any) -> Columns:
     return own_records(judged + 1, log.score_by_label[judged], plan.dataset, plan.shards[seed], every=every)
 
 
-def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parameters: int, uploads: Any) -> Columns:
+def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parameters: int, costs: Costs) -> Columns:
     """Joules and seconds on the air of every device in every event."""
     mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
     return device_spending(
@@ -142,9 +143,7 @@ def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parame
         log.transmit_power_w[mask],
         block_symbols=contestant.algorithm.symbols(num_parameters, contestant.air.packing == "complex"),
         air=contestant.air,
-        compute_power_w=contestant.power.compute_power_w,
-        uploads=uploads,
-        download_s=download_s(contestant.air, num_parameters),
+        costs=costs,
     )
 
 
@@ -165,7 +164,7 @@ def _privacy_of(contestant: Contestant, timeline: Timeline, log: Any) -> Columns
 
 
 def _spending_of_aborted(
-    contestant: Contestant, timeline: Timeline, events: int, num_parameters: int, uploads: Any
+    contestant: Contestant, timeline: Timeline, events: int, num_parameters: int, costs: Costs
 ) -> Columns:
     """What each event cost through the trainings it aborted, and how many they were; nothing where there are none."""
     aborted = timeline.aborted
@@ -175,9 +174,8 @@ def _spending_of_aborted(
     # They send nothing over the air; ideal uploads are not accounted.
     silence = np.full(n, 0.0 if contestant.algorithm.over_the_air else math.nan)
     spent = device_spending(
-        aborted, silence, block_symbols=0, air=contestant.air,
-        compute_power_w=contestant.power.compute_power_w, uploads=uploads, stopped_s=aborted.time_s[aborted.event[:n]],
-        download_s=download_s(contestant.air, num_parameters),
+        aborted, silence, block_symbols=0, air=contestant.air, costs=costs,
+        stopped_s=aborted.time_s[aborted.event[:n]],
     )  # fmt: skip
     counts = np.concatenate([[0], aborted.ready[:events]])
     return {"aborted": counts, **event_spending(aborted, spent, events, shared=contestant.algorithm.over_the_air)}

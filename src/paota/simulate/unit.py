@@ -18,7 +18,7 @@ from ..errors import Interrupted, UserError
 from ..experiment import Contestant
 from ..runs.checkpoint import Checkpoints, Saved
 from ..runs.results import Trajectory
-from .planning import Plan, uploads_of
+from .planning import Plan, costs_of
 from .records import rounds_of, trajectory_of
 
 CALL_S = 1.0  # that an engine call should last: so often the host looks, tells and saves
@@ -42,7 +42,7 @@ class Unit:
             self.judged = _flags_on_grid(self.timeline.time_s, every_s)
         self.checkpoints: Checkpoints | None = schedule.checkpoints
         self.rule = engine.Rule.of(contestant)
-        self.uploads = uploads_of(plan, contestant, seed)
+        self.costs = costs_of(plan, contestant, seed)
         self.logs: list[Any] = []
         self.done = self.saved = 0
         self.begun = self.stopped = False
@@ -141,7 +141,7 @@ class Unit:
             return Told(last)
         rounds = rounds_of(
             self.contestant, self.seed, self.timeline.part(first, len(log.finite)), log, initial,
-            rounds=len(self.timeline), num_parameters=self.num_parameters, uploads=self.uploads,
+            rounds=len(self.timeline), num_parameters=self.num_parameters, costs=self.costs,
             model=self._model_of(state, last) if schedule.callbacks.models else None,
         )  # fmt: skip
         told: Told = schedule.crew.ask(schedule.callbacks.rounds, list(rounds))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..runs.files import Columns
 from ..server.optimisers import NoOptimiser
 from . import theorem
 from .estimate import Path, constants_of, walk
-from .independence import check_weights, weight_peak, weights_depend_on_updates
+from .independence import check_weights, takes_weighted_mean, weight_peak, weights_depend_on_updates
 from .landscape import Landscape
 from .optimum import Optimum, minimise
 from .recording import Record, chosen_of, record
@@ -113,7 +113,7 @@ def analyse(
 ) -> Analysis:
     """Run one algorithm of `experiment` again with all its models kept, and confront it with Theorem 1.
 
-    A rule whose weights do not sum to 1 is refused.
+    A rule that takes no weighted mean, or whose weights do not sum to 1, is refused.
 
     Args:
         experiment: what to run.
@@ -127,11 +127,21 @@ def analyse(
     check_weights(kept)
     landscape = Landscape(kept.plan.dataset, kept.plan.shards[kept.seed], jax_model(kept.plan.model, "paota bound"))
     optimum = minimise(landscape, seed=kept.seed, epochs=epochs, polish=polish)
-    return confront(kept, landscape, walk(landscape, kept.models.astype(np.float64)), optimum, probes=probes)
+    path = walk(landscape, kept.models.astype(np.float64))
+    return confront(kept, landscape, path, lowest(optimum, path), probes=probes)
+
+
+def lowest(found: Optimum, path: Path) -> Optimum:
+    """The best value of F that is known: what the search found, unless the run itself went lower."""
+    least = int(np.argmin(path.values))
+    if found.value <= path.values[least]:
+        return found
+    length = float(np.linalg.norm(path.gradients[least]))
+    return replace(found, value=float(path.values[least]), gradient_norm=length, model=path.models[least])
 
 
 def refuse_beyond_theorem(contestant: Contestant) -> None:
-    """Theorem 1 is about plain local SGD with one learning rate and M steps for all; anything else is a `UserError`."""
+    """Theorem 1 is about weighted means, and plain local SGD with one rate and M steps for all; or it is a `UserError`."""
     beyond = contestant.training.beyond_plain_sgd
     if beyond is None and not isinstance(contestant.server.optimiser, NoOptimiser):
         beyond = "server.optimiser"
@@ -139,6 +149,11 @@ def refuse_beyond_theorem(contestant: Contestant) -> None:
         raise UserError(
             f"Theorem 1 is about plain SGD with a constant learning rate and the same number of steps on every device: "
             f"it says nothing about '{contestant.label}' with {beyond}"
+        )
+    if not takes_weighted_mean(contestant):
+        raise UserError(
+            f"Theorem 1 is about weighted means of what devices send, and '{contestant.label}' takes none: "
+            "there is no bound to compare with"
         )
 
 

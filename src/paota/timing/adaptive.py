@@ -9,18 +9,20 @@ from how long trainings took (`Evidence`); until it knows, nobody is aborted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .latency import Latencies
-from .schemes import MAX_EVENTS, ShareReady, World
+from .progress import Devices
+from .schemes import MAX_EVENTS, ShareReady, World, next_share, with_aborted
 from .timeline import Horizon, Participants, Timeline
 
 Floats = NDArray[np.float64]
 WATCHED = 1000  # devices, at most, whose latencies are looked at, spread evenly over the fleet
 REMEMBERED = 10  # trainings of each: what is older may no longer be true
+ENOUGH_KNOWN = 0.9  # share of the devices of whom two trainings have been seen: nobody is aborted before
 ENOUGH_PAIRS = 100  # of trainings of one device; then a correlation of 0.3 between them is three standard deviations
 SUSPICION = 3.0  # standard deviations above chance
 
@@ -29,50 +31,40 @@ SUSPICION = 3.0  # standard deviations above chance
 class ShareReadyOrRestart(ShareReady):
     """As `ShareReady`; where latencies are drawn anew and it is quicker, an event at `restart_share` aborts the others.
 
-    Everybody then begins again from the new model, and the next event has no stale update.
+    Everybody then begins again from the new model, and the next event has no stale update. `restart_share` None: never.
     """
 
-    restart_share: float = 0.3
+    restart_share: float | None = 0.3
 
     def timeline(self, world: World) -> Timeline:
-        events = list(_events(world.latencies, self, world.match_updates(), world.horizon))
-        timeline = Timeline.build((now_s, counted) for now_s, counted, _ in events)
-        aborted = Timeline.build((now_s, ended) for now_s, _, ended in events)
-        return replace(timeline, aborted=aborted) if len(aborted.device) else timeline
+        if self.restart_share is None:
+            return super().timeline(world)
+        eager = ShareReady(self.restart_share)
+        return with_aborted(_events(world.latencies, self, eager, world.match_updates(), world.horizon))
 
 
 def _events(
-    latencies: Latencies, scheme: ShareReadyOrRestart, updates: int | None, horizon: Horizon
+    latencies: Latencies, patient: ShareReady, eager: ShareReady, updates: int | None, horizon: Horizon
 ) -> Iterator[tuple[float, Participants, Participants]]:
     """(time, who takes part, who is aborted)."""
-    everyone = np.arange(latencies.devices)
-    counts = {False: scheme.count(len(everyone)), True: ShareReady(scheme.restart_share).count(len(everyone))}
-    version = np.zeros(len(everyone), np.int64)
-    training = np.zeros(len(everyone), np.int64)
-    start_s = np.zeros(len(everyone))
-    finish_s = latencies(everyone, training)
-    evidence = Evidence(len(everyone), scheme.restart_share)
-    arrived, restarting = 0, False
-    for r in range(MAX_EVENTS):
-        count = counts[restarting]
-        now_s = float(np.partition(finish_s, count - 1)[count - 1])
-        if horizon.duration_s is not None and now_s > horizon.duration_s:
+    devices, evidence = Devices(latencies), Evidence(latencies.devices, eager.share)
+    restarting, arrived, now_s = False, 0, 0.0
+    for _ in range(MAX_EVENTS):
+        now_s, ready = next_share(latencies, eager if restarting else patient, devices.finish_s, now_s)
+        if not len(ready) or (horizon.duration_s is not None and now_s > horizon.duration_s):
             return
-        ready = finish_s <= now_s  # `count` of them, more where several finish at the same moment
-        evidence.add(ready, (finish_s - start_s)[ready], finished=True)
-        restarting = evidence.favours_restarts(now_s, now_s - start_s, ~ready, restarting)
-        aborted = ~ready & restarting
-        evidence.add(aborted, (now_s - start_s)[aborted], finished=False)
-        started = Participants(everyone, version.copy(), training.copy(), start_s.copy(), finish_s.copy())
-        yield now_s, started.only(ready), started.only(aborted)
-        arrived += int(ready.sum())
+        age_s = now_s - devices.start_s
+        evidence.add(ready, (devices.finish_s - devices.start_s)[ready], finished=True)
+        under_way = np.flatnonzero((devices.finish_s > now_s) & (age_s > 0))
+        restarting = evidence.favours_restarts(now_s, under_way, age_s[under_way], restarting)
+        part, ended = devices.take_part(ready, now_s), under_way[:0]
+        if restarting:
+            ended = under_way
+            evidence.add(ended, age_s[ended], finished=False)
+        yield now_s, part, devices.abort(ended, now_s)
+        arrived += len(ready)
         if horizon.duration_s is None and updates is not None and arrived >= updates:
             return
-        again = np.flatnonzero(ready | aborted)
-        version[again] = r + 1
-        training[again] += 1
-        start_s[again] = now_s
-        finish_s[again] = now_s + latencies(again, training[again])
 
 
 class Evidence:
@@ -89,9 +81,9 @@ class Evidence:
         self.arrivals = 0  # of watched devices
         self.turn_s = np.inf  # mean time between two arrivals of a device, while nobody was aborted
 
-    def add(self, which: NDArray[np.bool_], age_s: Floats, *, finished: bool) -> None:
-        """Trainings of the devices `which` [K] have ended after `age_s` [those]."""
-        place = self.place[np.flatnonzero(which)]
+    def add(self, device: NDArray[np.int64], age_s: Floats, *, finished: bool) -> None:
+        """Trainings of these devices [n] have ended after `age_s` [n]."""
+        place = self.place[device]
         known, place = place >= 0, place[place >= 0]
         slot = self.seen[place] % REMEMBERED
         self.age_s[place, slot] = age_s[known]
@@ -99,14 +91,19 @@ class Evidence:
         self.seen[place] += 1
         self.arrivals += len(place) if finished else 0
 
-    def favours_restarts(self, now_s: float, age_s: Floats, under_way: NDArray[np.bool_], restarting: bool) -> bool:
-        """Whether everybody should begin anew; `age_s` [K] of the trainings `under_way` [K], `restarting`: as until now."""
+    def favours_restarts(self, now_s: float, under_way: NDArray[np.int64], age_s: Floats, restarting: bool) -> bool:
+        """Whether everybody should begin anew, and those `under_way` [n] since `age_s` [n] be aborted.
+
+        `restarting`: whether it has been so until now.
+        """
         if not restarting:
             self.turn_s = now_s * len(self.watched) / max(self.arrivals, 1)
         known = np.minimum(self.seen, REMEMBERED)
-        if self.arrivals < 2 * len(self.watched) or (known * (known - 1)).sum() < 2 * ENOUGH_PAIRS:
+        if (known >= 2).mean() < ENOUGH_KNOWN or (known * (known - 1)).sum() < 2 * ENOUGH_PAIRS:
             return False
-        going_on = np.where(under_way, age_s, np.nan)[self.watched, None]
+        going_on = np.full((len(self.watched), 1), np.nan)
+        place = self.place[under_way]
+        going_on[place[place >= 0], 0] = age_s[place >= 0]
         age = np.hstack([self.age_s, going_on])
         ended = np.hstack([self.finished, np.zeros_like(going_on, bool)])
         survival = Survival(age[~np.isnan(age)], ended[~np.isnan(age)])

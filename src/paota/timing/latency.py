@@ -34,6 +34,7 @@ class Begun(NamedTuple):
 
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
+    heard_s: NDArray[np.float64]  # when the device gets the model that it trains: later where it has to start over
 
 
 class Latencies:
@@ -73,14 +74,16 @@ class Latencies:
             out[where] = self._row(int(value))[device[where]]
         return out
 
-    def begin(self, device: NDArray[np.int64], training: NDArray[np.int64], now_s: float) -> Begun:
-        """Trainings of devices that may begin at `now_s`: at once, or when they are back."""
-        start_s = np.full(len(device), float(now_s))
-        return Begun(start_s, now_s + self(device, training, start_s))
+    def begin(
+        self, device: NDArray[np.int64], training: NDArray[np.int64], now_s: float | NDArray[np.float64]
+    ) -> Begun:
+        """Trainings of devices that may begin at `now_s` (one moment, or one for each): at once, or when they are back."""
+        start_s = self.back_s(device, now_s)
+        return Begun(start_s, now_s + self(device, training, start_s), start_s)
 
-    def back_s(self, device: NDArray[np.int64], now_s: float) -> NDArray[np.float64]:
+    def back_s(self, device: NDArray[np.int64], now_s: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """The first moment from `now_s` on at which each device is there, [n]; inf: never again."""
-        return np.full(len(device), float(now_s))
+        return np.full(len(device), now_s, float)
 
     def can_send(self, device: NDArray[np.int64], time_s: float) -> NDArray[np.bool_]:
         """Which devices that have finished can take part in an aggregation at `time_s`, [n]."""

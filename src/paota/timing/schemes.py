@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from ..rng import Purpose, host_rng
 from .latency import Latencies
+from .progress import UNKNOWN, Ahead, Devices, Versions
 from .timeline import Horizon, Participants, Timeline
 
 MAX_EVENTS = 10_000_000
@@ -158,65 +159,13 @@ def tiered(latencies: Latencies, *, period_s: float, horizon: Horizon) -> Timeli
 def _periodic(
     latencies: Latencies, tier: NDArray[np.int64], period_s: float, horizon: Horizon
 ) -> Iterator[tuple[float, Participants]]:
-    devices = _Devices(latencies)  # round 0 broadcasts to all
+    devices = Devices(latencies)  # round 0 broadcasts to all
     for r in range(_count(horizon, period_s)):
         deadline_s = (r + 1) * period_s
         # "at or before the deadline" must survive rounding: (r+1)*dT and a sum of latencies differ in the last bit.
         done = np.flatnonzero((devices.finish_s <= deadline_s + 1e-9 * period_s) & ((r + 1) % tier == 0))
         ready = done[latencies.can_send(done, deadline_s)]
         yield deadline_s, devices.take_part(ready, deadline_s)
-
-
-class _Devices:
-    """What every device is doing: which training, from which version, since when, until when. [K] each."""
-
-    def __init__(self, latencies: Latencies) -> None:
-        self.latencies = latencies
-        self.training = np.zeros(latencies.devices, np.int64)
-        self.versions = _Versions()
-        self.version = np.zeros(latencies.devices, np.int64)
-        self.start_s = np.zeros(latencies.devices)
-        self.finish_s = np.zeros(latencies.devices)
-        self._begin(np.arange(latencies.devices), 0.0)
-
-    def take_part(self, ready: NDArray[np.int64], now_s: float) -> Participants:
-        """An event with these devices; they get the version that it makes, and begin again."""
-        version = self.versions.known(self.version[ready], self.start_s[ready])
-        part = Participants(ready, version, self.training[ready], self.start_s[ready], self.finish_s[ready])
-        self.versions.add(now_s)
-        self.training[ready] += 1
-        self._begin(ready, now_s)
-        return part
-
-    def _begin(self, device: NDArray[np.int64], now_s: float) -> None:
-        begun = self.latencies.begin(device, self.training[device], now_s)
-        self.start_s[device], self.finish_s[device] = begun
-        self.version[device] = np.where(begun.start_s > now_s, UNKNOWN, self.versions.count)
-
-
-UNKNOWN = -1  # the version of a device that begins later: the newest one by then
-
-
-class _Versions:
-    """When each version was made."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._time_s = np.empty(64)
-
-    def add(self, time_s: float) -> None:
-        if self.count == len(self._time_s):
-            self._time_s = np.concatenate([self._time_s, np.empty(self.count)])
-        self._time_s[self.count] = time_s
-        self.count += 1
-
-    def known(self, version: NDArray[np.int64], start_s: NDArray[np.float64]) -> NDArray[np.int64]:
-        """`version`, with the newest at `start_s` where it is unknown."""
-        late = version == UNKNOWN
-        if not late.any():
-            return version
-        newest = np.searchsorted(self._time_s[: self.count], start_s, side="right")
-        return np.where(late, newest, version)
 
 
 def synchronous(
@@ -226,10 +175,10 @@ def synchronous(
     """Local SGD, COTAF: each round draws `selected` devices (default: `participants`) of those that are there, and the
     first `participants` of them to finish count, or whoever has finished after `deadline_s`. The others abort.
     """
-    return _with_aborted(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
+    return with_aborted(_synchronous(latencies, participants, selected or participants, deadline_s, horizon))
 
 
-def _with_aborted(events: Iterable[tuple[float, Participants, Participants]]) -> Timeline:
+def with_aborted(events: Iterable[tuple[float, Participants, Participants]]) -> Timeline:
     """Of (end of the round, who counts, who aborts)."""
     rounds = list(events)
     timeline = Timeline.build((now_s, counted) for now_s, counted, _ in rounds)
@@ -240,11 +189,11 @@ def _with_aborted(events: Iterable[tuple[float, Participants, Participants]]) ->
 def _synchronous(
     latencies: Latencies, participants: int, selected: int, deadline_s: float | None, horizon: Horizon
 ) -> Iterator[tuple[float, Participants, Participants]]:
-    everyone = np.arange(latencies.devices)
+    members = np.arange(latencies.devices)
     training = np.zeros(latencies.devices, np.int64)
-    now_s = 0.0
-    for r in range(horizon.rounds if horizon.rounds is not None else MAX_EVENTS):
-        start_s, there = _gather(latencies, everyone, now_s)
+    now_s, r = 0.0, 0
+    while r < (horizon.rounds if horizon.rounds is not None else MAX_EVENTS):
+        start_s, there = _gather(latencies, members, now_s)
         if not len(there):
             return
         rng = host_rng(latencies.seed, Purpose.SELECTION, r)
@@ -252,13 +201,18 @@ def _synchronous(
         finish_s = latencies.begin(chosen, training[chosen], start_s).finish_s
         counts = np.zeros(len(chosen), bool)
         counts[np.argsort(finish_s, kind="stable")[:participants]] = True
-        now_s, counts = _end_of_round(latencies, chosen, counts, start_s, finish_s, deadline_s)
-        if not math.isfinite(now_s) or (horizon.duration_s is not None and now_s > horizon.duration_s):
+        end_s, counts = _end_of_round(latencies, chosen, counts, start_s, finish_s, deadline_s)
+        if not math.isfinite(end_s):  # none of them ever comes back: the server draws others
+            members = np.setdiff1d(members, chosen)
+            continue
+        now_s = end_s
+        if horizon.duration_s is not None and now_s > horizon.duration_s:
             return
         n = len(chosen)
         started = Participants(chosen, np.full(n, r), training[chosen], np.full(n, start_s), finish_s)
         yield now_s, started.only(counts), started.only(~counts)
         training[chosen] += 1
+        r += 1
 
 
 def _gather(latencies: Latencies, members: NDArray[np.int64], now_s: float) -> tuple[float, NDArray[np.int64]]:
@@ -301,12 +255,11 @@ def asynchronous(latencies: Latencies, *, updates: int | None, horizon: Horizon)
 def _buffered(
     latencies: Latencies, buffer_size: int, updates: int | None, horizon: Horizon
 ) -> Iterator[tuple[float, Participants]]:
-    everyone = np.arange(latencies.devices)
-    training = np.zeros(latencies.devices, np.int64)
-    first = latencies.begin(everyone, training, 0.0)
+    ahead = Ahead(latencies)
     running = [
-        (finish_s, device, UNKNOWN if start_s > 0 else 0, start_s)
-        for device, (start_s, finish_s) in enumerate(zip(*(column.tolist() for column in first), strict=True))
+        (finish_s, device, UNKNOWN if heard_s > 0 else 0, start_s, heard_s)
+        for device in range(latencies.devices)
+        for start_s, finish_s, heard_s in [ahead.next(device)]
         if math.isfinite(finish_s)
     ]
     heapq.heapify(running)
@@ -317,18 +270,17 @@ def _buffered(
         for _ in range(buffer_size):
             if not running:  # nobody comes back any more
                 return
-            now_s, device, version, start_s = heapq.heappop(running)
+            now_s, device, version, start_s, heard_s = heapq.heappop(running)
             if horizon.duration_s is not None and now_s > horizon.duration_s:
                 return
-            version = bisect.bisect_right(times, start_s) if version == UNKNOWN else version
-            arrivals.append((device, version, int(training[device]), start_s, now_s))
-            training[device] += 1
+            version = bisect.bisect_right(times, heard_s) if version == UNKNOWN else version
+            arrivals.append((device, version, int(ahead.training[device]), start_s, now_s))
             # The arrival that fills the buffer already sees the new version; earlier ones the version before it.
             newest = len(times) + (len(arrivals) == buffer_size)
-            begun = latencies.begin(np.array([device]), training[[device]], now_s)
-            start_s, finish_s = float(begun.start_s[0]), float(begun.finish_s[0])
+            start_s, finish_s, heard_s = ahead.next(device)
             if math.isfinite(finish_s):
-                heapq.heappush(running, (finish_s, device, UNKNOWN if start_s > now_s else newest, start_s))
+                version = UNKNOWN if heard_s > now_s else newest
+                heapq.heappush(running, (finish_s, device, version, start_s, heard_s))
         yield now_s, Participants(*(np.array(column) for column in zip(*arrivals, strict=True)))
         times.append(now_s)
 
@@ -345,10 +297,10 @@ def share_ready(latencies: Latencies, *, share: float, updates: int | None, hori
 def _share_ready(
     latencies: Latencies, scheme: ShareReady, updates: int | None, horizon: Horizon
 ) -> Iterator[tuple[float, Participants]]:
-    devices = _Devices(latencies)
-    arrived = 0
+    devices = Devices(latencies)
+    arrived, now_s = 0, 0.0
     for _ in range(MAX_EVENTS):
-        now_s, ready = _next_share(latencies, scheme, devices.finish_s)
+        now_s, ready = next_share(latencies, scheme, devices.finish_s, now_s)
         if not len(ready) or (horizon.duration_s is not None and now_s > horizon.duration_s):
             return
         yield now_s, devices.take_part(ready, now_s)
@@ -357,13 +309,18 @@ def _share_ready(
             return
 
 
-def _next_share(
-    latencies: Latencies, scheme: ShareReady, finish_s: NDArray[np.float64]
+def next_share(
+    latencies: Latencies, scheme: ShareReady, finish_s: NDArray[np.float64], since_s: float
 ) -> tuple[float, NDArray[np.int64]]:
-    """The moment at which enough of those who are there have finished, and who they are; nobody ever: an empty array."""
+    """The moment after `since_s` at which enough of those who are there have finished, and who they are.
+
+    Nobody ever: an empty array.
+    """
     comes = np.flatnonzero(np.isfinite(finish_s))  # whoever never finishes is not counted either
     ready_s = finish_s[comes]  # from when on each can take part
-    count = scheme.count(latencies.devices)
+    missed = ready_s < since_s  # was away when the others sent
+    ready_s[missed] = latencies.back_s(comes[missed], since_s)
+    count = 1
     while len(comes):
         count = min(count, len(comes))
         now_s = float(np.partition(ready_s, count - 1)[count - 1])
@@ -392,7 +349,7 @@ def grouped(
     """
     if members is None:
         members = by_speed(latencies, min(groups, latencies.devices))
-    return _with_aborted(_grouped(latencies, members, updates, horizon))
+    return with_aborted(_grouped(latencies, members, updates, horizon))
 
 
 def by_speed(latencies: Latencies, groups: int) -> list[NDArray[np.int64]]:
@@ -407,7 +364,7 @@ def _grouped(
 ) -> Iterator[tuple[float, Participants, Participants]]:
     training = np.zeros(latencies.devices, np.int64)
     running: list[tuple[float, int, int, Participants, NDArray[np.bool_]]] = []
-    versions = _Versions()
+    versions = Versions()
 
     def begin(group: int, now_s: float) -> None:
         start_s, there = _gather(latencies, members[group], now_s)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -89,6 +89,29 @@ class Timeline:
             first=self.first + first,
             group=None if self.group is None else self.group[first : first + events],
         )
+
+    def without_broadcasts(
+        self, missed: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
+    ) -> Timeline:
+        """The timeline as it goes where broadcasts get lost: a device that misses one trains on from the newest version
+        that it has heard, which is that of the training before, or of the one before that. Its first one always arrives.
+
+        Args:
+            missed: whether the broadcast for the given (device [n], training [n]) is missed, [n].
+        """
+        parts = (
+            [self] if self.aborted is None else [self, self.aborted]
+        )  # an aborted training has heard its broadcast too
+        device, training, version = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("device", "training", "version")
+        )
+        order = np.lexsort((training, device))
+        first = np.diff(device[order], prepend=-1) != 0
+        # Position of the newest training, at or before each, whose broadcast arrived.
+        arrived = np.where(~missed(device, training)[order] | first, np.arange(len(order)), 0)
+        heard = np.empty_like(version)
+        heard[order] = version[order][np.maximum.accumulate(arrived)] if len(order) else version
+        return replace(self, version=heard[: len(self.device)])
 
     @property
     def ready(self) -> NDArray[np.int64]:

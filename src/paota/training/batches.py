@@ -39,13 +39,17 @@ def draw_batches(
     position = jax.vmap(lambda k, i, high: jax.random.randint(draw_key(seed, Purpose.BATCH, k, i), shape, 0, high))(
         device, number, size
     )
-    if training.least_steps is None:
-        return Batches(position, None)
-    least, most = training.least_steps, training.local_steps
-    steps = jax.vmap(lambda k, i: jax.random.randint(draw_key(seed, Purpose.LOCAL_STEPS, k, i), (), least, most + 1))(
+    return Batches(position, None if training.least_steps is None else draw_steps(training, seed, device, number))
+
+
+def draw_steps(
+    training: Training, seed: jax.Array, device: Int[Array, " n"], number: Int[Array, " n"]
+) -> Int[Array, " n"]:
+    """How many steps devices make in their `number`-th local training, where `training.least_steps` lets that vary."""
+    least, most = training.least_steps or training.local_steps, training.local_steps
+    return jax.vmap(lambda k, i: jax.random.randint(draw_key(seed, Purpose.LOCAL_STEPS, k, i), (), least, most + 1))(
         device, number
     )
-    return Batches(position, steps)
 
 
 def _epochs(

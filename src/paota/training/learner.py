@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -21,6 +22,7 @@ from ..data.dataset import kinds_of
 from ..data.scaling import Scaling
 from ..errors import UserError, unknown_name
 from ..models.base import Model, loss_of, score_of
+from ..models.layers import kernels_allowed
 from .augmentation import crop_and_flip
 from .optimisers import transformation_of
 from .settings import Training
@@ -131,7 +133,8 @@ class GenericLearner:
             images, labels, share = (jax.lax.dynamic_slice_in_dim(a, begin, size) for a in (x, y, weight))
             mine = begin + jnp.arange(size) >= wanted
             share = jnp.where(mine, share, 0.0)
-            logits = self.model.apply(params, as_float(images, self.scaling))
+            with self._kernels():
+                logits = self.model.apply(params, as_float(images, self.scaling))
             score = score_of(self.model)(logits, labels).astype(share.dtype)
             return Judged(
                 sums.score + share @ score,
@@ -161,6 +164,12 @@ class GenericLearner:
 
         install()
         return True
+
+    def _kernels(self) -> AbstractContextManager[None]:
+        """Where the layers of `models.layers` may call kernels."""
+        from .kernels import convolution
+
+        return kernels_allowed() if self._convolves_on_cpu() and convolution.available() else nullcontext()
 
     def _side_by_side(
         self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: jax.Array, y: jax.Array
@@ -203,7 +212,11 @@ class GenericLearner:
 
         axes = (0, 0, None if orders.steps is None else 0, 0 if jnp.ndim(orders.rate) else None, 0, 0)
         columns = (orders.slot, orders.sample, orders.steps, orders.rate, orders.augmentation, orders.shift)
-        return jax.vmap(one_device, in_axes=axes)(*columns)
+        if self.devices_at_once() > 1:
+            return jax.vmap(one_device, in_axes=axes)(*columns)
+        alone = (jax.tree.map(lambda a: a[0], c) if axis == 0 else c for c, axis in zip(columns, axes, strict=True))
+        with self._kernels():
+            return jax.tree.map(lambda a: a[None], one_device(*alone))
 
 
 def _some_steps(step: Any, begin: Any, batches: Any, steps: jax.Array, most: jax.Array) -> tuple[Any, jax.Array]:

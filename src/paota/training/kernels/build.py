@@ -113,6 +113,7 @@ def _compiled(name: str) -> Path:
             return file
         logger.warning("paota: '%s' is damaged and compiled again", file)
         file.unlink(missing_ok=True)
+    logger.warning("paota: building the quick kernel '%s' for this processor, once: some seconds", name)
     new = folder / f".{stem}.{os.getpid()}.so"
     try:
         build(compiler, name, new, ("-march=native",))

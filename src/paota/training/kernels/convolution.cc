@@ -13,6 +13,7 @@
 
 #include <memory>
 
+#include "activation.h"
 #include "tiles.h"
 #include "winograd.h"
 

@@ -1,4 +1,4 @@
-// The kernel's interface. What JAX hands over is turned into it by convolution_ffi.cc.
+// The kernel's interface: convolutions, and what follows them. What JAX hands over is turned into it by convolution_ffi.cc.
 
 #pragma once
 
@@ -26,5 +26,20 @@ void convolve(const Threads&, const Convolution&, const float* x, const float* k
 
 // The kernel's gradient[q, c, o] = sum over images and outputs p of x[image, p + q, c] dy[image, p, o]; spread = 1.
 void correlate(const Threads&, const Convolution&, const float* x, const float* dy, float* kernel);
+
+struct Activation {     // of images [images, height, width, channels]; GroupNorm with `groups` groups, or none with 0
+  int64_t images, height, width, channels, groups;
+  bool pooled;          // 2x2 max-pooling; then there is no shortcut
+};
+
+// y = the largest of ReLU(GroupNorm(x) or x + bias, + shortcut), and of each image and group the mean and 1 / deviation.
+// `shortcut` may be null.
+void activate(const Threads&, const Activation&, const float* x, const float* scale, const float* bias,
+              const float* shortcut, float* y, float* moments);
+
+// The gradients; `sums` [images, 2, channels] holds those of scale and bias, image by image.
+void activate_gradient(const Threads&, const Activation&, const float* x, const float* scale, const float* bias,
+                       const float* shortcut, const float* moments, const float* dy, float* dx, float* dshortcut,
+                       float* sums);
 
 }  // namespace paota

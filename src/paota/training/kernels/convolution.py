@@ -1,9 +1,10 @@
-"""Convolutions of images by the CPU kernel in `convolution.cc`; names of axes are as there."""
+"""Convolutions of images, and what follows them, by the CPU kernel in `convolution.cc`; names of axes are as there."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +49,47 @@ def correlate(x: jax.Array, dy: jax.Array, axes: tuple[Axis, Axis], taps: tuple[
     return jax.ffi.ffi_call("paota_correlate", result)(x, dy, window=_window(axes))
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
+def activate(
+    x: jax.Array, scale: jax.Array, bias: jax.Array, shortcut: jax.Array | None, groups: int, pooled: bool
+) -> jax.Array:
+    """ReLU of x [B, H, W, C] after GroupNorm with `groups` groups (0: none, and `scale` is not used), `bias` [C] and a
+    `shortcut` [B, H, W, C] or None; then, if `pooled`, the largest of each 2x2 window. All float32.
+
+    Reverse-mode gradients only.
+    """
+    return _activate(x, scale, bias, shortcut, groups, pooled)[0]
+
+
+def _activate(x: Any, scale: Any, bias: Any, shortcut: Any, groups: int, pooled: bool) -> Any:
+    batch, height, width, channels = x.shape
+    outputs = (batch, height // 2, width // 2, channels) if pooled else x.shape
+    results = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in (outputs, (batch, max(groups, 1), 2))]
+    call = jax.ffi.ffi_call("paota_activate", results, vmap_method="sequential")
+    added = shortcut is not None
+    return call(x, scale, bias, shortcut if added else bias, groups=np.int32(groups), pooled=pooled, added=added)
+
+
+def _activate_forward(x: Any, scale: Any, bias: Any, shortcut: Any, groups: int, pooled: bool) -> Any:
+    y, moments = _activate(x, scale, bias, shortcut, groups, pooled)
+    return y, (x, scale, bias, shortcut, moments)
+
+
+def _activate_backward(groups: int, pooled: bool, kept: Any, dy: jax.Array) -> Any:
+    x, scale, bias, shortcut, moments = kept
+    added = shortcut is not None
+    shapes = (x.shape, x.shape if added else (1,), (len(x), 2, x.shape[3]))
+    results = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    call = jax.ffi.ffi_call("paota_activate_gradient", results, vmap_method="sequential")
+    arguments = (x, scale, bias, shortcut if added else bias, moments, dy)
+    dx, dshortcut, sums = call(*arguments, groups=np.int32(groups), pooled=pooled, added=added)
+    dscale, dbias = sums.sum(axis=0)
+    return dx, dscale, dbias, dshortcut if added else None
+
+
+activate.defvjp(_activate_forward, _activate_backward)
+
+
 def _window(axes: tuple[Axis, Axis]) -> NDArray[np.int32]:
     return np.array([(a.stride, a.dilation, a.spread, a.before) for a in axes], np.int32).ravel()
 
@@ -56,5 +98,10 @@ def _window(axes: tuple[Axis, Axis]) -> NDArray[np.int32]:
 def _register() -> None:
     """Make the kernel known to JAX, once a process."""
     library = build.library("convolution")
-    jax.ffi.register_ffi_target("paota_convolve", jax.ffi.pycapsule(library.PaotaConvolve), platform="cpu")
-    jax.ffi.register_ffi_target("paota_correlate", jax.ffi.pycapsule(library.PaotaCorrelate), platform="cpu")
+    for name, handler in (
+        ("paota_convolve", library.PaotaConvolve),
+        ("paota_correlate", library.PaotaCorrelate),
+        ("paota_activate", library.PaotaActivate),
+        ("paota_activate_gradient", library.PaotaActivateGradient),
+    ):
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")

@@ -38,6 +38,26 @@ ffi::Error correlate(ffi::ThreadPool pool, Numbers window, In x, In dy, Out kern
   return ffi::Error::Success();
 }
 
+paota::Activation activation_of(ffi::Span<const int64_t> x, int32_t groups, bool pooled) {
+  return {x[0], x[1], x[2], x[3], groups, pooled};
+}
+
+ffi::Error activate(ffi::ThreadPool pool, int32_t groups, bool pooled, bool added, In x, In scale, In bias, In shortcut,
+                    Out y, Out moments) {
+  paota::activate(threads_of(pool), activation_of(x.dimensions(), groups, pooled), x.typed_data(), scale.typed_data(),
+                  bias.typed_data(), added ? shortcut.typed_data() : nullptr, y->typed_data(), moments->typed_data());
+  return ffi::Error::Success();
+}
+
+ffi::Error activate_gradient(ffi::ThreadPool pool, int32_t groups, bool pooled, bool added, In x, In scale, In bias,
+                             In shortcut, In moments, In dy, Out dx, Out dshortcut, Out sums) {
+  paota::activate_gradient(threads_of(pool), activation_of(x.dimensions(), groups, pooled), x.typed_data(),
+                           scale.typed_data(), bias.typed_data(), added ? shortcut.typed_data() : nullptr,
+                           moments.typed_data(), dy.typed_data(), dx->typed_data(), dshortcut->typed_data(),
+                           sums->typed_data());
+  return ffi::Error::Success();
+}
+
 }  // namespace
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(PaotaConvolve, convolve,
@@ -55,3 +75,32 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(PaotaCorrelate, correlate,
                                   .Arg<In>()    // x [images, height, width, channels]
                                   .Arg<In>()    // dy [images, height, width, outputs]
                                   .Ret<In>());  // the kernel's gradient
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(PaotaActivate, activate,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Attr<int32_t>("groups")
+                                  .Attr<bool>("pooled")
+                                  .Attr<bool>("added")
+                                  .Arg<In>()    // x [images, height, width, channels]
+                                  .Arg<In>()    // scale [channels]
+                                  .Arg<In>()    // bias [channels]
+                                  .Arg<In>()    // shortcut, like x; anything unless `added`
+                                  .Ret<In>()    // y
+                                  .Ret<In>());  // moments [images, groups, 2]
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(PaotaActivateGradient, activate_gradient,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Attr<int32_t>("groups")
+                                  .Attr<bool>("pooled")
+                                  .Attr<bool>("added")
+                                  .Arg<In>()    // x
+                                  .Arg<In>()    // scale
+                                  .Arg<In>()    // bias
+                                  .Arg<In>()    // shortcut
+                                  .Arg<In>()    // moments
+                                  .Arg<In>()    // dy
+                                  .Ret<In>()    // dx
+                                  .Ret<In>()    // dshortcut, like x; anything unless `added`
+                                  .Ret<In>());  // sums [images, 2, channels]

@@ -21,6 +21,10 @@ constexpr float a2 = 0.5f, b2 = 2.0f, a2b2 = 1.0f, sum2 = 2.5f;  // squares, the
 constexpr float kWeight[kPoints] = {1 / a2b2, 1 / (2 * a2 * (a2 - b2)), 1 / (2 * a2 * (a2 - b2)),
                                     1 / (2 * b2 * (b2 - a2)), 1 / (2 * b2 * (b2 - a2)), 1};
 
+// Numbers of one pair of points before those of the next: a cache line more than their size, which is often a power of
+// two, for then the 36 that a tile writes would fall onto the same few lines of the cache.
+inline int64_t apart(int64_t size) { return size + 16; }
+
 // The values of a polynomial with n coefficients at the six points; at infinity it is the last coefficient.
 template <int n>
 struct Values {
@@ -111,7 +115,9 @@ class Winograd {
     return {rows_ * kSide, columns_ * kSide, c_.outputs, 0, 0, c_.height.output, c_.width.output};
   }
 
-  int64_t kernel_size() const { return kPairs * panels() * c_.channels * kPanel; }
+  int64_t kernel_size() const { return kPairs * apart(panels() * c_.channels * kPanel); }
+  int64_t input_size(int64_t images) const { return kPairs * apart(images * tiles() * c_.channels); }
+  int64_t output_size(int64_t images) const { return kPairs * apart(images * tiles() * c_.outputs); }
 
   // The kernel's values: for each pair of points panels of output channels, in each a row for every input channel.
   void transform_kernel(const float* kernel, float* to) const {
@@ -124,7 +130,7 @@ class Winograd {
           both_ways(Values<taps>{}, square, value);
         }
         for (int p = 0; p < kPairs; ++p)
-          store(to + ((p * panels() + o / kPanel) * c_.channels + i) * kPanel + o % kPanel,
+          store(to + p * apart(panels() * c_.channels * kPanel) + (o / kPanel * c_.channels + i) * kPanel + o % kPanel,
                 value[p / kPoints][p % kPoints] * weight(p / kPoints, p % kPoints));
       }
   }
@@ -134,7 +140,7 @@ class Winograd {
     each_tile([&](int64_t row, int64_t column, int64_t tile) {
       const int64_t line = (columns_ * kSide + taps - 1) * c_.channels;
       spread(Inputs{}, framed + row * kSide * line + column * kSide * c_.channels, line, c_.channels,
-             to + (first + tile) * c_.channels, all * c_.channels);
+             to + (first + tile) * c_.channels, apart(all * c_.channels));
     });
   }
 
@@ -143,7 +149,7 @@ class Winograd {
     each_tile([&](int64_t row, int64_t column, int64_t tile) {
       const int64_t line = columns_ * kSide * c_.outputs;
       spread(Values<kSide>{}, framed + row * kSide * line + column * kSide * c_.outputs, line, c_.outputs,
-             to + (first + tile) * c_.outputs, all * c_.outputs);
+             to + (first + tile) * c_.outputs, apart(all * c_.outputs));
     });
   }
 
@@ -152,15 +158,16 @@ class Winograd {
     const std::vector<Run> run{{0, c_.channels}};
     for (int64_t p = 0; p < kPairs; ++p)
       for (int64_t o = 0; o < c_.outputs; o += kPanel)
-        products(run, input + p * all * c_.channels, c_.channels, all, kernel + (p * panels() + o / kPanel) * c_.channels * kPanel,
-                 to + p * all * c_.outputs + o, c_.outputs, std::min(kPanel, c_.outputs - o));
+        products(run, input + p * apart(all * c_.channels), c_.channels, all,
+                 kernel + p * apart(panels() * c_.channels * kPanel) + o / kPanel * c_.channels * kPanel,
+                 to + p * apart(all * c_.outputs) + o, c_.outputs, std::min(kPanel, c_.outputs - o));
   }
 
   // Adds the products of all tiles to the gradient of the kernel's values [pair of points, channel, output].
   void add_gradient(const float* input, const float* errors, int64_t all, float* to) const {
     for (int64_t p = 0; p < kPairs; ++p)
-      outer_products({1, 0, all, c_.channels}, input + p * all * c_.channels, c_.channels, errors + p * all * c_.outputs,
-                     c_.outputs, to + p * c_.channels * c_.outputs);
+      outer_products({1, 0, all, c_.channels}, input + p * apart(all * c_.channels), c_.channels,
+                     errors + p * apart(all * c_.outputs), c_.outputs, to + p * apart(c_.channels * c_.outputs));
   }
 
   // One image of y from the values of its tiles, which begin at `first`.
@@ -171,7 +178,7 @@ class Winograd {
       for (int64_t o = 0; o < c_.outputs; o += kLanes) {
         Vec value[kPoints][kPoints], out[kSide][kSide];
         for (int p = 0; p < kPairs; ++p)
-          value[p / kPoints][p % kPoints] = load(values + (p * all + first + tile) * c_.outputs + o);
+          value[p / kPoints][p % kPoints] = load(values + p * apart(all * c_.outputs) + (first + tile) * c_.outputs + o);
         both_ways(Coefficients<kSide>{}, value, out);
         for (int64_t i = 0; i < height; ++i)
           for (int64_t j = 0; j < width; ++j)
@@ -186,8 +193,8 @@ class Winograd {
     for (int64_t i = 0; i < size; i += kLanes) {
       Vec value[kPoints][kPoints], taps_[taps][taps];
       for (int p = 0; p < kPairs; ++p) {
-        Vec sum = load(sums + p * size + i);
-        for (int64_t group = 1; group < groups; ++group) sum += load(sums + (group * kPairs + p) * size + i);
+        Vec sum = load(sums + p * apart(size) + i);
+        for (int64_t group = 1; group < groups; ++group) sum += load(sums + (group * kPairs + p) * apart(size) + i);
         value[p / kPoints][p % kPoints] = sum * weight(p / kPoints, p % kPoints);
       }
       both_ways(Coefficients<taps>{}, value, taps_);
@@ -236,8 +243,8 @@ void convolve_by_winograd(const Threads& pool, const Convolution& c, const float
   w.transform_kernel(kernel, transformed);
   parallel_for(pool, ceil_div(c.images, at_once), [&] {
     return [&, framed = std::make_unique<FramedImage>(w.frame()),
-            input = std::make_unique<Buffer>(kPairs * at_once * w.tiles() * c.channels),
-            values = std::make_unique<Buffer>(kPairs * at_once * w.tiles() * c.outputs)](int64_t part) {
+            input = std::make_unique<Buffer>(w.input_size(at_once)),
+            values = std::make_unique<Buffer>(w.output_size(at_once))](int64_t part) {
       const int64_t begin = part * at_once, end = std::min(c.images, begin + at_once), all = (end - begin) * w.tiles();
       for (int64_t image = begin; image < end; ++image)
         w.transform_input(framed->fill(x + image * c.height.input * c.width.input * c.channels),
@@ -254,13 +261,13 @@ template <int taps>
 void correlate_by_winograd(const Threads& pool, const Convolution& c, const float* x, const float* dy, float* kernel) {
   const Winograd<taps> w(c);
   const int64_t at_once = w.images_at_once(), groups = std::min(kGroups / 2, c.images);
-  const int64_t size = kPairs * c.channels * c.outputs;
+  const int64_t size = kPairs * apart(c.channels * c.outputs);
   Buffer sums(groups * size);
   parallel_for(pool, groups, [&] {
     return [&, framed = std::make_unique<FramedImage>(w.frame()),
             framed_errors = std::make_unique<FramedImage>(w.output_frame()),
-            input = std::make_unique<Buffer>(kPairs * at_once * w.tiles() * c.channels),
-            errors = std::make_unique<Buffer>(kPairs * at_once * w.tiles() * c.outputs)](int64_t group) {
+            input = std::make_unique<Buffer>(w.input_size(at_once)),
+            errors = std::make_unique<Buffer>(w.output_size(at_once))](int64_t group) {
       float* sum = sums + group * size;
       std::fill_n(sum, size, 0.0f);
       const int64_t stop = c.images * (group + 1) / groups;

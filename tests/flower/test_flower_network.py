@@ -1,0 +1,149 @@
+"""Several machines as far as one can be: six network namespaces with addresses of their own, joined by slow links.
+
+Needs root and iproute2. Where the kernel has netem the links delay and lose packets, else they are only slow (tbf).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+
+import paota
+from paota.cli import main
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux") or os.geteuid() != 0 or not (shutil.which("ip") and shutil.which("tc")),
+        reason="needs root, ip and tc",
+    ),
+]
+DEVICES = 5
+EXPERIMENT = f"""
+name = "network"
+rounds = 10
+data = {{dataset = "synthetic", devices = {DEVICES}, sizes = [40]}}
+model = {{name = "softmax"}}
+training = {{local_steps = 2, batch_size = 8}}
+timing = {{period_s = 8.0}}
+algorithms = [{{name = "paota", payload = "update"}}]
+"""
+LIMIT_S = 1500.0
+SERVER = "10.88.0.1"
+
+
+def sh(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, check=check, capture_output=True, text=True)
+
+
+class Machines:
+    """`server` and `device-K`: namespaces on one bridge. `inside` starts a command in one of them."""
+
+    def __init__(self) -> None:
+        self.mark = f"p{os.getpid() % 100_000}"
+        self.bridge = f"{self.mark}br"
+        self.names = ["server", *(f"device-{k}" for k in range(DEVICES))]
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def build(self) -> None:
+        sh("ip", "link", "add", self.bridge, "type", "bridge")
+        sh("ip", "link", "set", self.bridge, "up")
+        for i, name in enumerate(self.names):
+            space, inner, outer = self.space(name), "eth0", f"{self.mark}v{i}"
+            sh("ip", "netns", "add", space)
+            sh("ip", "link", "add", outer, "type", "veth", "peer", "name", inner, "netns", space)
+            sh("ip", "link", "set", outer, "master", self.bridge, "up")
+            address = SERVER if name == "server" else f"10.88.0.{10 + i}"
+            sh("ip", "-n", space, "addr", "add", f"{address}/24", "dev", inner)
+            for link in ("lo", inner):
+                sh("ip", "-n", space, "link", "set", link, "up")
+            if name != "server":
+                self.slow_link(space, inner)
+
+    def slow_link(self, space: str, link: str) -> None:
+        queue = ["tc", "-n", space, "qdisc", "add", "dev", link, "root"]
+        if sh(*queue, "netem", "delay", "60ms", "20ms", "loss", "1%", check=False).returncode != 0:
+            sh(*queue, "tbf", "rate", "4mbit", "burst", "32kbit", "latency", "400ms")
+
+    def set_link(self, name: str, state: str) -> None:
+        sh("ip", "-n", self.space(name), "link", "set", "eth0", state)
+
+    def inside(self, name: str, folder: Path, *words: str) -> subprocess.Popen[bytes]:
+        with (folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                ["ip", "netns", "exec", self.space(name), sys.executable, "-m", "paota", *words],
+                cwd=folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        self.processes[name] = process
+        return process
+
+    def space(self, name: str) -> str:
+        return f"{self.mark}-{name}"
+
+    def remove(self) -> None:
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            process.wait(timeout=60)
+        for name in self.names:
+            sh("ip", "netns", "del", self.space(name), check=False)
+        sh("ip", "link", "del", self.bridge, check=False)
+
+
+@pytest.fixture
+def machines() -> Iterator[Machines]:
+    made = Machines()
+    try:
+        made.build()
+        yield made
+    finally:
+        made.remove()
+
+
+def wait_for(what: str, condition, process: subprocess.Popen[bytes], log: Path) -> None:  # type: ignore[no-untyped-def]
+    latest = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < latest, f"{what}: {log.read_text()[-2000:]}"
+        assert process.poll() is None, f"{what}: {log.read_text()[-2000:]}"
+        time.sleep(0.5)
+
+
+def test_a_device_disappears_and_returns_and_the_server_is_killed_and_goes_on(
+    machines: Machines, tmp_path: Path
+) -> None:
+    (tmp_path / "e.toml").write_text(EXPERIMENT)
+    keys, log = tmp_path / "keys", tmp_path / "server.log"
+    assert main(["keys", str(keys), "--devices", str(DEVICES), "--names", SERVER]) == 0
+    listen = ["--listen", f"{SERVER}:8000", "--keys", str(keys)]
+    server = machines.inside("server", tmp_path, "deploy", "e.toml", *listen, "--out", "run")
+    for k in range(DEVICES):
+        words = ["device", f"{SERVER}:8000", "--keys", str(keys), "--device", str(k), "--devices", str(DEVICES)]
+        machines.inside(f"device-{k}", tmp_path, *words)
+    wait_for("the second round", lambda: "paota round 2 " in log.read_text(), server, log)
+    machines.set_link("device-4", "down")  # somebody walks away ...
+    wait_for("the fourth round", lambda: "paota round 4 " in log.read_text(), server, log)
+    machines.set_link("device-4", "up")  # ... and comes back
+    os.kill(server.pid, signal.SIGKILL)
+    server.wait(timeout=30)
+    before = log.read_text()
+    server = machines.inside("server", tmp_path, "deploy", "--resume", "run", *listen)
+    assert server.wait(timeout=LIMIT_S) == 0, log.read_text()[-3000:]
+    assert "going on from version" in log.read_text()[len(before) :]
+    result = paota.load(tmp_path / "run")
+    (only,) = result.trajectories
+    assert len(only.metrics["round"]) == 11
+    assert set(only.devices["device"].tolist()) == set(range(DEVICES))
+    assert 4 in only.devices["device"][only.devices["round"] > 4], "the device that walked away took part again"
+    told = json.loads((tmp_path / "run" / "run.json").read_text())["deployment"]["algorithms"]["paota"]
+    assert told["restarts"] == 1

@@ -1,0 +1,47 @@
+"""A Ray cluster of two nodes on this machine; the second one is killed as soon as it is at work on a task.
+
+python two_nodes.py WORD...     runs the command `paota WORD... --ray ADDRESS` on it
+"""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from ray.cluster_utils import Cluster
+
+from paota.cli import main
+
+TASK = b"ray::_compute_elsewhere"
+
+
+def at_work_below(raylet: int) -> bool:
+    """Whether a worker of this raylet computes a task: Ray writes that into the process's title."""
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent == raylet and TASK in (entry / "cmdline").read_bytes():
+                return True
+        except (OSError, ValueError, IndexError):
+            continue
+    return False
+
+
+def kill_when_at_work(cluster: Cluster, node: object, done: list[str]) -> None:
+    (raylet,) = (info.process.pid for info in node.all_processes["raylet"])  # type: ignore[attr-defined]
+    while not at_work_below(raylet):
+        time.sleep(0.02)
+    cluster.remove_node(node, allow_graceful=False)
+    done.append("killed")
+
+
+if __name__ == "__main__":
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    second = cluster.add_node(num_cpus=1)
+    killed: list[str] = []
+    threading.Thread(target=kill_when_at_work, args=(cluster, second, killed), daemon=True).start()
+    code = main([*sys.argv[1:], "--ray", cluster.address])
+    print(f"nodes killed: {len(killed)}", flush=True)
+    cluster.shutdown()
+    os._exit(code)
