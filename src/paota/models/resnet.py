@@ -61,9 +61,7 @@ class ResNet:
             for block in range((self.depth - 2) // (2 * STAGES)):
                 yield self.width * 2**stage, 2 if stage and not block else 1
 
-    def _activated(
-        self, params: Params, x: jax.Array, stride: int = 1, shortcut: jax.Array | None = None
-    ) -> jax.Array:
+    def _activated(self, params: Params, x: jax.Array, stride: int = 1, shortcut: jax.Array | None = None) -> jax.Array:
         x = convolution(params["kernel"], x, stride=stride, padding=((1, 1), (1, 1)))
         return activated(x, params["bias"], params["scale"], groups=self.groups, shortcut=shortcut)
 
