@@ -37,7 +37,7 @@ def two_events():
     ],
 )
 def test_control_bits_by_hand(algorithm, bits):
-    air = parse(Air, {"scalar_bits": 8, "control_bps": 100.0}, "air")
+    air = parse(Air, {"scalar_bits": 8, "control_mbit_per_s": 1e-4}, "air")
     columns = control_columns(algorithm, air, two_events(), 2, 50)
     np.testing.assert_allclose(columns["control_bits"], bits)
     np.testing.assert_allclose(columns["control_s"], np.array(bits) / 100)

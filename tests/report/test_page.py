@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -65,6 +66,26 @@ def test_has_every_section_and_figure(usual: str) -> None:
     assert set(data_of(usual)["figures"]) == figures
     assert set(re.findall(r'data-figure="([\w-]+)"', usual)) == figures
     assert all(re.findall(r'role="img" aria-label="([^"]+)"', usual))
+
+
+def test_a_privacy_card_where_updates_were_clipped() -> None:
+    """Of each account the largest loss of all seeds, and only the accounts that there are."""
+    result = make_result(labels=("paota", "local-sgd"), seeds=2, rounds=6)
+    for number, run in enumerate(result.trajectories):
+        if run.label == "paota":
+            loss = np.linspace(0, 3.0 + number, 7)
+            run.metrics.update(
+                {"rho_max": loss, "epsilon_max": 2 * loss, "own_rho_max": loss / 4, "own_epsilon_max": loss}
+            )
+    page = render([result])
+    card = re.search(r'<section id="privacy".*?</section>', page, re.DOTALL)
+    assert card
+    text = re.sub(r"<[^>]+>|\s+", " ", card[0])
+    assert "receiver's noise alone" in html.unescape(text)
+    assert "all who send" not in text
+    assert re.search(r"paota\s+4\s+8\s+1\s+4", re.sub(r"\s+", " ", text))
+    assert {"epsilon-max", "own-epsilon-max"} <= set(data_of(page)["figures"])
+    assert 'id="privacy"' not in render([make_result(seeds=1, rounds=4)])
 
 
 def test_figures_say_what_they_show(usual: str) -> None:

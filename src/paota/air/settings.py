@@ -37,7 +37,7 @@ class Air:
     )
     # What the paper takes as free: the scalars of the control channel.
     scalar_bits: int = setting(32, low=1, high=64, doc="Of a number on the control channel.")
-    control_bps: float | None = setting(
+    control_mbit_per_s: float | None = setting(
         None, above=0, doc="Rate of the control channel; absent: it is free and not counted, as in the paper."
     )
     digital: Any = choice(

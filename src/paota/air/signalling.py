@@ -1,4 +1,4 @@
-"""What has to be said before anybody can send: bits and seconds of the control channel, and of the model's broadcast.
+"""What has to be said before anybody can send: bits and seconds of the control channel.
 
 Over the air every ready device tells the server |payload_k| and whatever its algorithm reports; the server tells it how
 loud to be. Where the report compares with a global step that stale devices do not have, that step is broadcast first.
@@ -34,11 +34,11 @@ def control_columns(algorithm: Algorithm, air: Air, timeline: Timeline, events: 
 
     `num_parameters`: d, of which a broadcast step has as many.
     """
-    if air.control_bps is None:
+    if air.control_mbit_per_s is None:
         return {}
     ready = timeline.ready[:events]
     told = 1 if algorithm.over_the_air else 0  # its amplitude
     stale = np.bincount(timeline.event, timeline.staleness > 0, minlength=len(timeline))[:events] > 0
     scalars = ready * (reported_scalars(algorithm) + told) + stale * algorithm.broadcast(num_parameters)
     bits = np.concatenate([[0.0], scalars * float(air.scalar_bits)])
-    return {"control_bits": bits, "control_s": bits / air.control_bps}
+    return {"control_bits": bits, "control_s": bits / (1e6 * air.control_mbit_per_s)}

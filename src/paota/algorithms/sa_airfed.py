@@ -67,7 +67,7 @@ def least_error(
 
     def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         t = (ends[0] + ends[1]) / 2
-        _, mu = weights(t)
+        mu = weights(t)[1]
         slope = noise * t - jnp.sum(jnp.maximum(mu - price / 2 - t * p_max, 0.0) * p_max)
         return jnp.where(slope < 0, t, ends[0]), jnp.where(slope < 0, ends[1], t)
 

@@ -12,9 +12,9 @@ from .study import Entry, Study
 
 # Prefix of the columns: whose noise hides a device.
 NOISES = {
-    "": "the receiver's noise alone",
-    "own_": "and the device's own, whatever others do",
-    "all_": "and that of all who send",
+    "": "receiver's noise alone",
+    "own_": "with the device's own",
+    "all_": "with that of all who send",
 }
 
 
@@ -30,7 +30,7 @@ def privacy_section(study: Study, points: int) -> Section | None:
             points,
             Quantity(
                 f"{prefix}epsilon_max",
-                f"Epsilon: {NOISES[prefix]}",
+                f"Epsilon, {NOISES[prefix]}",
                 f"Privacy loss so far of the device that has lost most, at delta = {DELTA:g}. Around 1 is protection; "
                 "far above 10 is none.",
                 log=True,
