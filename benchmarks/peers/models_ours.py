@@ -52,8 +52,8 @@ def our_round(weights: jax.Array, samples: jax.Array, x: Any, y: jax.Array, x_te
     everybody = jnp.zeros(work.DEVICES, jnp.int32)
     orders = Orders(everybody, everybody == 0, samples, None, jnp.float32(work.LEARNING_RATE))
     weights = learner.train(PLAIN, orders, weights[None], x, y).local_model.mean(axis=0)
-    right, _ = learner.judge(weights, x_test, y_test, jnp.full(work.TEST, 1 / work.TEST), 0, work.TEST)
-    return weights, right
+    judged = learner.judge(weights, x_test, y_test, jnp.full(work.TEST, 1 / work.TEST), 0, work.TEST)
+    return weights, judged.score
 
 
 def local_training(weights: jax.Array, samples: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:

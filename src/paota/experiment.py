@@ -240,6 +240,8 @@ def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
             with contextlib.suppress(OSError):
                 if (base / name).exists():
                     located[section] = {**located[section], key: str((base / name).resolve())}
+    if isinstance(entries := table.get("algorithms"), list | tuple):  # each may have sections of its own
+        located["algorithms"] = [_locate_files(one, base) if isinstance(one, Mapping) else one for one in entries]
     return located
 
 

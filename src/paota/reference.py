@@ -23,8 +23,9 @@ ALGORITHM = "algorithms.LABEL"  # where `--set` reaches an option of one algorit
 MOST_SUGGESTIONS = 3
 ALIKE = 0.72  # of two words, by difflib; less and strangers are called relatives
 UNITS = {  # by how a name ends, the longest first
-    "_dbm_per_hz": "dBm/Hz", "_per_s": "1/s", "_symbols": "symbols", "_rounds": "rounds", "_samples": "samples", "_rad": "rad",
-    "_ghz": "GHz", "_hz": "Hz", "_db": "dB", "_s": "s", "_w": "W", "_m": "m",
+    "_dbm_per_hz": "dBm/Hz", "_mbit_per_s": "Mbit/s", "_gflop_per_s": "GFLOP/s", "_per_s": "1/s", "_symbols": "symbols",
+    "_rounds": "rounds", "_samples": "samples", "_rad": "rad", "_ghz": "GHz", "_hz": "Hz",
+    "_db": "dB", "_s": "s", "_w": "W", "_m": "m",
 }  # fmt: skip
 TYPES = {float: "number", int: "whole number", str: "text", bool: "true or false"}
 

@@ -18,6 +18,7 @@ from paota.timing.timeline import Timeline
 
 CHANCE = 0.1  # ten classes
 LEARNT = 0.3
+LONG_STEP = {"paota-plus": 1.3}  # takes more than the mean update where nothing is late
 DIVIDES_BY_A_MEAN = {"biased-ota"}  # weights sum to 1 on average, not in every event
 MAY_WAIT = {"fedat"}  # a tier has no weight until its counterpart has come
 
@@ -28,6 +29,7 @@ def with_an_empty_last_event(timeline: Timeline) -> Timeline:
         time_s=np.append(timeline.time_s, timeline.time_s[-1] + 1),
         offsets=np.append(timeline.offsets, timeline.offsets[-1]),
         group=None if timeline.group is None else np.append(timeline.group, 0),
+        aborted=None if timeline.aborted is None else with_an_empty_last_event(timeline.aborted),
     )
 
 
@@ -64,7 +66,7 @@ def test_weights_are_valid(runs):
         if run.algorithm in DIVIDES_BY_A_MEAN:
             assert total.mean() == pytest.approx(1, abs=0.3)
         else:
-            assert np.all(total <= 1 + 1e-5)
+            assert np.all(total <= LONG_STEP.get(run.algorithm, 1) + 1e-5)
 
 
 def test_costs_are_accounted_or_absent(runs):

@@ -1,6 +1,7 @@
 """The summary, by hand."""
 
 import math
+import re
 import tomllib
 
 import numpy as np
@@ -10,6 +11,7 @@ from paota.errors import UserError
 from paota.experiment import Experiment
 from paota.runs import files
 from paota.runs.results import Result, Trajectory
+from paota.simulate import plan
 
 
 def trajectory(label, seed, accuracy, step_s, **extra):
@@ -70,6 +72,18 @@ def test_time_to_something_that_is_no_accuracy(result):
         result.time_to(80)
     with pytest.raises(UserError, match="a number, not"):
         result.time_to("0.8")
+
+
+def test_what_belongs_to_a_result_is_shown_in_a_line():
+    """A notebook that shows a data set or an experiment shows no arrays."""
+    experiment = Experiment.from_dict({"data": {"dataset": "synthetic", "devices": 6, "sizes": [30]}})
+    planned = plan(experiment)
+    assert repr(experiment) == "<paota.Experiment 'paper': paota, local-sgd, cotaf with 6 devices on synthetic>"
+    assert repr(planned.shards[0]) == "<paota.Shards of 6 devices with 30 to 30 samples>"
+    assert re.fullmatch(
+        r"<paota.Dataset 'synthetic': [\d,]+ training and [\d,]+ test samples of [\dx ]+ \w+, 10 classes>",
+        repr(planned.dataset),
+    )
 
 
 def test_arrays(result):

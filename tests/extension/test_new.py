@@ -66,9 +66,12 @@ def test_a_run_with_a_plug_in_opens_without_it(folder, capsys, monkeypatch):
     np.testing.assert_array_equal(opened.array("my-policy", "test_loss"), whole.array("my-policy", "test_loss"))
     assert opened.experiment.to_dict() == whole.experiment.to_dict()
     assert "my-policy" in repr(opened)
+    assert (
+        repr(opened.experiment) == "<paota.RecordedExperiment 'my-policy', as data only: unknown algorithm 'my-policy'>"
+    )
     assert main(["report", "run", "--out", "again.html"]) == 0
     assert "--plugin" in Path("again.html").read_text()
-    with pytest.raises(paota.UserError, match=r"opened as data.*unknown algorithm 'my-policy'"):
+    with pytest.raises(paota.UserError, match=r"opened as data.*unknown algorithm 'my-policy'.*register its plug-in"):
         opened.shards  # noqa: B018
 
 

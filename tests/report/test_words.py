@@ -12,6 +12,7 @@ import pytest
 from paota.pages.figure import log_ticks, power_of_ten
 from paota.pages.report import build
 from paota.pages.report.findings import headline, what_ran
+from paota.pages.report.learning import target_section
 from paota.pages.report.results import results_table
 from paota.pages.report.served import rank_correlation
 from paota.pages.report.study import distinct_names, gather
@@ -225,3 +226,11 @@ def test_a_timeline_late_in_a_run_is_as_sharp_as_at_its_beginning() -> None:
     assert (trains["base"], trains["x"]) == ([239_984.25], [6.5])
     assert waits["x"] == [239_990.75, 239_992.125, None]
     assert sends["x"] == [239_992.125]
+
+
+def test_one_seed_has_no_whiskers_to_draw_or_to_speak_of() -> None:
+    for seeds, whiskers in ((1, False), (3, True)):
+        study = gather([make_result(seeds=seeds, rounds=8)])
+        (figure,) = target_section(study).figures
+        assert ("whiskers" in figure.caption) == whiskers
+        assert ("error_y" in figure.views["seconds"].traces[0]) == whiskers

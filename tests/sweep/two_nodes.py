@@ -9,8 +9,6 @@ import threading
 import time
 from pathlib import Path
 
-os.environ["RAY_raylet_start_wait_time_s"] = "120"  # noqa: SIM112  a busy machine is no broken one
-
 from ray.cluster_utils import Cluster
 
 from paota.cli import main

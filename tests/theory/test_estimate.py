@@ -157,6 +157,13 @@ def test_weights_that_do_not_sum_to_one_are_refused(name):
         analyse(Experiment.from_dict({**SMALL, "algorithms": [{"name": name}]}))
 
 
+@pytest.mark.parametrize("name", ["majority-vote", "paota-plus"])
+def test_rules_that_take_no_weighted_mean_are_refused(name):
+    """Before, majority-vote passed: its amplitudes are those of a mean, but the server steps by the sign of the sum."""
+    with pytest.raises(UserError, match="takes none"):
+        analyse(Experiment.from_dict({**SMALL, "algorithms": [{"name": name}]}))
+
+
 def test_bound_command(tmp_path, capsys):
     settings = ["--set", "data.dataset=synthetic", "--set", "data.devices=8", "--set", "data.sizes=[20]"]
     settings += ["--set", "rounds=2"]  # before, 30 rounds were run whatever was said

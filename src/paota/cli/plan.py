@@ -156,11 +156,11 @@ def _show_estimates(search: Search, estimates: Mapping[int, Pace]) -> None:
     shown = search.candidates[: search.grid][:MOST_LINES]
     paces = [estimates[candidate.index] for candidate in shown]
     columns = [
-        ("seconds between\naggregations", [_short(pace.round_s) for pace in paces]),
-        ("devices\nready", [_short(pace.ready) for pace in paces]),
+        ("s between\nevents", [_short(pace.round_s) for pace in paces]),
+        ("ready", [_short(pace.ready) for pace in paces]),
         ("staleness", [_short(pace.staleness) for pace in paces]),
         ("waiting", [f"{pace.idle:.0%}" if math.isfinite(pace.idle) else "-" for pace in paces]),
-        ("noise of\na weight", [_short(pace.noise_std) for pace in paces]),
+        ("noise", [_short(pace.noise_std) for pace in paces]),
     ]
     print_table(console, "expected from the latencies alone", ("candidate", [c.name for c in shown]), columns)
     if search.grid > len(shown):
@@ -181,12 +181,17 @@ def _show(made: Recommendation, args: argparse.Namespace) -> None:
         :MOST_LINES
     ]
     columns = [("seeds", [str(row.seeds) for row in rows])]
-    for name, head in (("seconds_to", "seconds"), ("joules_to", "joules"), ("airtime_to", "s on the\nair")):
+    for name, head in (("seconds_to", "time"), ("joules_to", "energy"), ("airtime_to", "on the\nair")):
         cells = [row.cost(name).median for row in rows]
         metric = Metric(name, made.target)
-        shown = [metric.show(v).removesuffix(f" {metric.unit}") if math.isfinite(v) else "-" for v in cells]
+        shown = [metric.show(v).removesuffix(" on the air") if math.isfinite(v) else "-" for v in cells]
         columns.append((head, shown))
-    columns.append((f"{made.score.name}\nseen", [made.score.compact(row.accuracy, 1) for row in rows]))
+    columns.append(
+        (
+            f"{made.score.name}\nseen" if not made.score.is_share else "seen",
+            [made.score.compact(row.accuracy, 1) for row in rows],
+        )
+    )
     columns.append(("ready", [_short(row.simulated.ready) for row in rows]))
     columns.append(("staleness", [_short(row.simulated.staleness) for row in rows]))
     names = [("* " if row is made.chosen else "  " if row.allowed else "x ") + row.candidate.name for row in rows]

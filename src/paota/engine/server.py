@@ -41,7 +41,7 @@ class Served(NamedTuple):
 
     model: Float[Array, " d"]  # w^(r+1)
     state: Any
-    weight: Float[Array, " n"]  # alpha_k; sums to 1 over the ready devices, or to less where w^r keeps the rest
+    weight: Float[Array, " n"]  # alpha_k; sums to the step over the ready devices: 1, or less where w^r keeps the rest
     amplitude: Float[Array, " n"]  # p_k as received
     similarity: Float[Array, " n"]  # theta_k
     transmit_power_w: Float[Array, " n"]  # |phi_k payload_k|^2

@@ -16,6 +16,7 @@ import numpy as np
 from . import palette
 from .figure import Layout, Style, Trace, View
 from .page import Section
+from .words import SHARE_TICKS
 
 COLUMN_INCHES, ROW_INCHES = 3.5, 2.6
 MOST_COLUMNS = 2  # more would be too small to read where a page is as wide as a text
@@ -187,8 +188,8 @@ def _axes(place: Any, layout: Layout) -> None:
 
 
 def _percents(place: Any, axis: Mapping[str, Any]) -> None:
-    if axis.get("tickformat", "").endswith("%"):
-        place.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    if axis.get("tickformat") == SHARE_TICKS:
+        place.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 
 def _legend(picture: Any, places: Iterable[Any], width_inches: float) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from ..runs.files import write_text
 from ..timing.describe import Description
 from ..timing.fleet import RATES, Fleet, Floats
-from .figure import Figure, Trace, View, axes, level, line_chart, numbers, scatter, together
+from .figure import Figure, Trace, View, axes, level, line_chart, log_ticks, numbers, scatter, together
 from .page import Page, Section, SettingsFile, Table, TableCell, TableRow, render
 from .words import percent, quantity
 
@@ -66,9 +66,8 @@ def findings(found: Description) -> list[str]:
         said.append(f"{found.never:,} of {found.devices:,} devices are never there.")
     if len(found.stay_s):
         away = f", and is away for {duration(float(np.median(found.gap_s)))} between" if len(found.gap_s) else ""
-        said.append(
-            f"Half of the time that a device comes, it stays for {duration(float(np.median(found.stay_s)))} or longer{away}."
-        )
+        stays = duration(float(np.median(found.stay_s)))
+        said.append(f"Half of the times that a device comes it stays for {stays} or longer{away}.")
     if not found.repeats:
         said.append("What the last rows say holds for good; timing.fleet_repeat_s would let it start over.")
     return said
@@ -165,7 +164,7 @@ def _bars(id: str, title: str, values: Floats, unit: str, alt: str) -> Figure:
         "marker": {"color": "$accent"},
     }  # fmt: skip
     layout = axes(unit, x_log=True, from_zero=True) | {"bargap": 0}
-    layout["xaxis"] |= {"dtick": 1} if high > 100 * low else {}
+    layout["xaxis"] |= log_ticks(low, high) if high > low else {}
     quantiles = ", ".join(f"{quantity(float(np.quantile(known, q)))}" for q in QUANTILES)
     return Figure(
         id=id,

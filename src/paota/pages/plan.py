@@ -245,8 +245,8 @@ def _candidates(made: Recommendation) -> Section:
         cells = [TableCell(text=RUNGS[row.rung]), TableCell(text=str(row.seeds))]
         for name in ("seconds_to", "joules_to", "airtime_to"):
             metric, spread = Metric(name, made.target), row.cost(name)
-            text = metric.show(spread.median).removesuffix(f" {metric.unit}") if math.isfinite(spread.median) else "-"
-            cells.append(TableCell(text=text, bold=row is made.chosen))
+            text = metric.show(spread.median) if math.isfinite(spread.median) else "-"
+            cells.append(TableCell(text=text.removesuffix(" on the air"), bold=row is made.chosen))
         cells.append(TableCell(text=made.score.show(row.accuracy)))
         for what in ("ready", "staleness"):
             cells.append(
@@ -257,17 +257,7 @@ def _candidates(made: Recommendation) -> Section:
         rows.append(
             TableRow(head=TableCell(text=name, badge=badge), cells=cells, series=labels.index(row.candidate.algorithm))
         )
-    heads = [
-        "candidate",
-        "went to",
-        "seeds",
-        "seconds",
-        "joules",
-        "s on the air",
-        made.score.name,
-        "ready",
-        "staleness",
-    ]
+    heads = ["candidate", "went to", "seeds", "time", "energy", "on the air", made.score.name, "ready", "staleness"]
     return Section(
         id="candidates",
         title="All candidates",

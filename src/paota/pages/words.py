@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 NARROW_SPACE = "\u202f"
+SHARE_TICKS = ".4~p"  # Plotly's format: `90%`, and `89.5%` where whole percents would say the same twice
 # Neither allowed in HTML nor visible: they could only hide something.
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
@@ -37,7 +38,7 @@ class Score:
     @property
     def formats(self) -> tuple[str, str]:
         """Plotly's formats of the ticks and of the value that one points at."""
-        return (".0%", ".2%") if self.is_share else ("", ".4~g")
+        return (SHARE_TICKS, ".2%") if self.is_share else ("", ".4~g")
 
     def show(self, value: float) -> str:
         """0.831 -> `83.1 %`, or a plain number."""

@@ -107,7 +107,7 @@ class Recommendation:
     @property
     def sentences(self) -> list[str]:
         """The answer, its costs, what limits it, and how sure it is."""
-        said = [f"{self.headline[:1].upper()}{self.headline[1:]}."]
+        said = [f"{'Deploy' if self.chosen is not None else 'There is'} {self.headline}."]
         if self.chosen is not None:
             said += [self._costs(self.chosen), *self._limits(self.chosen), self._sure(self.chosen)]
         if self.fleet > self.searched:
@@ -128,8 +128,8 @@ class Recommendation:
         for name in COSTS:
             metric, spread = Metric(name, self.target), row.cost(name)
             if math.isfinite(spread.median):
-                between = f" ({quantity(spread.low)} to {quantity(spread.high)})" if row.seeds > 1 else ""
-                parts.append(f"{quantity(spread.median)}{between} {metric.unit}")
+                between = f" ({metric.show(spread.low)} to {metric.show(spread.high)})" if row.seeds > 1 else ""
+                parts.append(f"{metric.show(spread.median)}{between}")
         seeds = f"median and middle half of {counted(row.seeds, 'seed')}" if row.seeds > 1 else "one seed"
         return f"It costs {', '.join(parts)}, {seeds}."
 

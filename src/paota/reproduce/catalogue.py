@@ -93,7 +93,7 @@ class Scale:
     epochs: int = 60
     polish: int = 20
     bound_rounds: int = 20
-    choice_seeds: int = 5  # of the search over open choices
+    choice_seeds: int = 2  # of the search over open choices
     choice_rounds: int = 60
     quick: bool = False
 

@@ -58,6 +58,9 @@ class RecordedExperiment:
     table: Mapping[str, Any]
     why: str  # what is not known, in a sentence
 
+    def __repr__(self) -> str:
+        return f"<paota.RecordedExperiment '{self.name}', as data only: {self.why.partition(': known')[0]}>"
+
     @property
     def name(self) -> str:
         """What the run is called."""

@@ -29,7 +29,9 @@ def experiment_of(result: Result) -> Experiment:
     """The experiment of a result, or the sentence that says why it is known as data only."""
     experiment: Experiment | RecordedExperiment = result.experiment
     if not isinstance(experiment, Experiment):
-        raise UserError(f"this run was opened as data, without the code that it needs ({experiment.why})")
+        plugins = ", ".join(f"'{file}'" for file in experiment.to_dict().get("plugins", ()))
+        named = f"; register its plug-in {plugins} and load the run again" if plugins else ""
+        raise UserError(f"this run was opened as data, without the code that it needs ({experiment.why}){named}")
     return experiment
 
 

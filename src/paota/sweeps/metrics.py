@@ -125,6 +125,8 @@ class Metric:
             return self.score.show(value)
         if self.name == "final_loss":
             return f"{value:.4g}"
+        if self.unit == UNITS["airtime_s"] and 0 < value < 0.1:
+            return f"{quantity(1000 * value)} m{self.unit}"
         return f"{quantity(value)} {self.unit}"
 
     @property

@@ -16,7 +16,7 @@ from ..runs.files import Columns
 from ..server.optimisers import NoOptimiser
 from . import theorem
 from .estimate import Path, constants_of, walk
-from .independence import check_weights, weight_peak, weights_depend_on_updates
+from .independence import check_weights, takes_weighted_mean, weight_peak, weights_depend_on_updates
 from .landscape import Landscape
 from .optimum import Optimum, minimise
 from .recording import Record, chosen_of, record
@@ -113,7 +113,7 @@ def analyse(
 ) -> Analysis:
     """Run one algorithm of `experiment` again with all its models kept, and confront it with Theorem 1.
 
-    A rule whose weights do not sum to 1 is refused.
+    A rule that takes no weighted mean, or whose weights do not sum to 1, is refused.
 
     Args:
         experiment: what to run.
@@ -141,7 +141,7 @@ def lowest(found: Optimum, path: Path) -> Optimum:
 
 
 def refuse_beyond_theorem(contestant: Contestant) -> None:
-    """Theorem 1 is about plain local SGD with one learning rate and M steps for all; anything else is a `UserError`."""
+    """Theorem 1 is about weighted means, and plain local SGD with one rate and M steps for all; or it is a `UserError`."""
     beyond = contestant.training.beyond_plain_sgd
     if beyond is None and not isinstance(contestant.server.optimiser, NoOptimiser):
         beyond = "server.optimiser"
@@ -149,6 +149,11 @@ def refuse_beyond_theorem(contestant: Contestant) -> None:
         raise UserError(
             f"Theorem 1 is about plain SGD with a constant learning rate and the same number of steps on every device: "
             f"it says nothing about '{contestant.label}' with {beyond}"
+        )
+    if not takes_weighted_mean(contestant):
+        raise UserError(
+            f"Theorem 1 is about weighted means of what devices send, and '{contestant.label}' takes none: "
+            "there is no bound to compare with"
         )
 
 

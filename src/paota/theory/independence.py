@@ -1,6 +1,9 @@
-"""Does an algorithm weigh updates by what is in them? Theorem 1 takes the weights as independent of mini-batch noise."""
+"""Is Theorem 1 about an algorithm? It takes a weighted mean, with weights that are independent of the mini-batch noise."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +15,10 @@ from ..errors import UserError
 from ..experiment import Contestant
 from .recording import Record
 
+if TYPE_CHECKING:
+    from ..engine import Served
+
+Floats = NDArray[np.float64]
 DRAWS, PARAMETERS = 4, 8
 STALENESS = np.array([0, 0, 1, 1, 2, 3])
 NUM_SAMPLES = np.array([300.0, 900.0, 600.0, 300.0, 1200.0, 600.0])
@@ -23,6 +30,20 @@ def weights_depend_on_updates(contestant: Contestant) -> bool:
     The rule itself is asked, with a few made-up updates. PAOTA's similarity factor depends on them, and so does any
     power cap that is made from |payload_k|; staleness, samples and channels do not.
     """
+    weights = np.array([np.asarray(served.weight) for _, _, served in _asked(contestant, noise_power_w=1e-3)])
+    return bool(np.ptp(weights, axis=0).max() > 1e-5)
+
+
+def takes_weighted_mean(contestant: Contestant) -> bool:
+    """Whether, without noise, w^(r+1) = w^r + sum_k alpha_k dw_k where nobody starts elsewhere; the rule itself is asked."""
+    return all(
+        np.allclose(served.model, model + np.asarray(served.weight) @ updates, rtol=1e-3, atol=1e-3)
+        for model, updates, served in _asked(contestant, noise_power_w=0.0)
+    )
+
+
+def _asked(contestant: Contestant, *, noise_power_w: float) -> Iterator[tuple[Floats, Floats, Served]]:
+    """(w^r, updates [n, d], what the rule makes of them) for a few made-up updates in otherwise equal rounds."""
     from ..algorithms.by_hand import aggregate_by_hand  # the engine, which `paota.theory` needs for nothing else here
 
     rng = np.random.default_rng(0)
@@ -30,8 +51,7 @@ def weights_depend_on_updates(contestant: Contestant) -> bool:
     model = rng.standard_normal(PARAMETERS)
     n = len(STALENESS)
     channel = jnp.asarray(rng.standard_normal(n) + 1j * rng.standard_normal(n), complex)
-    uplink = Uplink(channel, jnp.ones(n, bool), jnp.asarray(1e-3), jnp.asarray(15.0), jax.random.key(0))
-    weights = []
+    uplink = Uplink(channel, jnp.ones(n, bool), jnp.asarray(noise_power_w), jnp.asarray(15.0), jax.random.key(0))
     for _ in range(DRAWS):
         # Some along the last global step and some against it, of different lengths: no rule can miss the difference.
         along = rng.choice([-1.0, 1.0], n) * rng.uniform(0.1, 2.0, n)
@@ -40,17 +60,12 @@ def weights_depend_on_updates(contestant: Contestant) -> bool:
             contestant.algorithm, updates, uplink=uplink, power=contestant.power,
             model=model, previous_model=model - step, staleness=STALENESS, num_samples=NUM_SAMPLES, round=5,
         )  # fmt: skip
-        weights.append(np.asarray(served.weight))
-    return bool(np.ptp(np.array(weights), axis=0).max() > 1e-5)
+        yield model, updates, served
 
 
 def check_weights(kept: Record) -> None:
-    """Refuse a run that Theorem 1 is not about: one that is no weighted mean of what the devices send."""
+    """Refuse a run whose weights do not sum to 1 in every round: Theorem 1 is not about it."""
     label = kept.contestant.label
-    if kept.contestant.algorithm.needs_payloads:
-        raise UserError(
-            f"Theorem 1 is about weighted means, and '{label}' takes none: there is no bound to compare with"
-        )
     sums = weight_sums(kept)
     off = np.abs(sums - 1.0)
     if len(sums) and off.max() > 1e-3:
@@ -60,11 +75,11 @@ def check_weights(kept: Record) -> None:
         )
 
 
-def weight_sums(kept: Record) -> NDArray[np.float64]:
+def weight_sums(kept: Record) -> Floats:
     """sum_k alpha_k of every round in which somebody sends."""
     weight = kept.trajectory.devices["weight"].astype(np.float64)
     rounds = kept.trajectory.devices["round"]
-    sums: NDArray[np.float64] = np.bincount(rounds, weight).astype(np.float64)
+    sums: Floats = np.bincount(rounds, weight).astype(np.float64)
     return sums[np.bincount(rounds, weight != 0) > 0]
 
 

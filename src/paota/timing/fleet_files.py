@@ -27,7 +27,7 @@ ALSO = {
 SWITCH = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "0.0": 0.0, "1.0": 1.0}
 MAX_BYTES = 2**30
 MAX_ROWS = 50_000_000
-ROWS_AT_ONCE = 100_000
+ROWS_AT_ONCE = 10_000
 
 
 class _Column(NamedTuple):

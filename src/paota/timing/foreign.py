@@ -44,7 +44,8 @@ def from_fedscale(behaviour: str | Path, capacity: str | Path | None = None, *, 
         samples: that a local training goes through; steps x batch.
     """
     clients = _table(behaviour, "FedScale's availability trace")
-    starts, ends, owners, spans, names, unusable = [], [], [], [], [], 0
+    starts, ends, owners, spans, unusable = [], [], [], [], 0
+    names: list[str] = []
     for name, client in clients.items():
         try:
             active, inactive = np.asarray(client["active"], float), np.asarray(client["inactive"], float)
@@ -111,7 +112,11 @@ def from_flash(states: str | Path, speeds: str | Path | None = None) -> Converte
         speeds: the file of network speeds; None: not known.
     """
     users = _table(states, "FLASH's state traces")
-    names, owner, start, end, last_s, unknown = [], [], [], [], [], 0
+    names: list[str] = []
+    owner: list[int] = []
+    start: list[float] = []
+    end: list[float] = []
+    last_s, unknown = [], 0
     for name, user in users.items():
         text = user.get("messages") if isinstance(user, Mapping) else None
         if not isinstance(text, str):
@@ -236,6 +241,7 @@ def plain_pickle(content: bytes) -> Any:
         del stack[at:]
         return items
 
+    argument: Any
     for opcode, argument, _ in pickletools.genops(content):
         name = opcode.name
         if name in _VALUES:
@@ -273,9 +279,7 @@ def plain_pickle(content: bytes) -> Any:
             stack.append(tuple(since_mark()))
         elif name in _TUPLES:
             count = _TUPLES[name]
-            items = tuple(stack[-count:])
-            del stack[-count:]
-            stack.append(items)
+            stack[-count:] = [tuple(stack[-count:])]
         elif name == "STOP":
             return stack.pop()
         elif name not in ("PROTO", "FRAME"):

@@ -66,7 +66,9 @@ def target_section(study: Study) -> Section:
         id="targets",
         title="Simulated seconds or rounds to each target",
         caption="Median over the seeds; the whiskers span the middle half of them. A cross in place of a bar: "
-        f"too few seeds reached that {study.score.name} for a median, or none.",
+        f"too few seeds reached that {study.score.name} for a median, or none."
+        if any(len(entry.seeds) > 1 for entry in study.entries)
+        else f"A cross in place of a bar: that {study.score.name} was never reached.",
         alt="Bar chart of the time to each target. " + _targets_in_words(study),
         views=views,
         group="axis",

@@ -10,7 +10,7 @@ import numpy as np
 from ..curves import Curve, column, thinned
 from ..figure import Figure, Trace, View, axes, level, line, line_chart, numbers, together
 from ..page import Section
-from ..words import percent
+from ..words import SHARE_TICKS, percent
 from .served import served_figures
 from .study import Entry, Study
 from .timing import bin_name, staleness_bins
@@ -84,7 +84,7 @@ def _ranked(
         ends.append(f"{entry.name} from {shown[0]} to {shown[1]}")
     if not traces:
         return None
-    y_format, y_hover = (".0%", ".1%") if share else ("", ".3~f")
+    y_format, y_hover = (SHARE_TICKS, ".1%") if share else ("", ".3~f")
     layout = axes("device, by rank", y_format=y_format, y_hover=y_hover, from_zero=True)
     if not share:
         layout = together(layout, level(1.0, "equal share"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..figure import Figure, axes, level, line, line_chart, log_ticks, together
-from ..words import quantity
+from ..words import SHARE_TICKS, quantity
 from .learning import READERS, X_TITLES
 from .study import Study
 
@@ -36,7 +36,7 @@ def quantity_figure(
     small = log or max(float(curve.middle.max()) for _, curve in curves) < 1
     layout = axes(
         X_TITLES[axis],
-        y_format=".0%" if shown.share else "",
+        y_format=SHARE_TICKS if shown.share else "",
         y_hover=".1%" if shown.share else ".3g" if small else ".3~f",
         log=log,
         y_range=(0, 1.02) if shown.share else None,

@@ -7,7 +7,7 @@ import numpy as np
 from ...runs.fairness import by_device
 from ..curves import Curve, Rows, thinned
 from ..figure import Figure, Trace, axes, line, line_chart, log_ticks, numbers
-from ..words import sentences
+from ..words import SHARE_TICKS, sentences
 from .study import Entry, Study
 
 MOST_DOTS = 150  # of one algorithm
@@ -90,7 +90,7 @@ def _against(study: Study, tables: dict[int, list[Rows]], column: str) -> Figure
     ticks, exact = study.score.formats
     layout = axes(x_title, y_format=ticks, y_hover=exact, x_log=log) | {"hovermode": "closest"}
     if share:
-        layout["xaxis"]["tickformat"] = ".0%"
+        layout["xaxis"]["tickformat"] = SHARE_TICKS
     if log:
         layout["xaxis"] |= log_ticks(min(seen), max(seen))
     correlations = f"Rank correlation: {', '.join(said)}." if said else ""

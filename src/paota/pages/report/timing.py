@@ -10,7 +10,7 @@ from ..curves import column
 from ..figure import Figure, Trace, View, axes, numbers
 from ..page import Section
 from ..timeline import MOST_TIMELINES, Stretch, stretch_of, timeline_figure
-from ..words import percent
+from ..words import SHARE_TICKS, percent
 from .quantity import Quantity, quantity_figure
 from .study import Entry, Study
 
@@ -107,7 +107,9 @@ def staleness_figure(study: Study, run: int | None = None) -> Figure | None:
         views={
             "all": View(
                 traces=traces,
-                layout=axes("staleness in rounds", y_format=".0%", y_hover=".1%", y_range=(0, min(1.05, 1.1 * highest)))
+                layout=axes(
+                    "staleness in rounds", y_format=SHARE_TICKS, y_hover=".1%", y_range=(0, min(1.05, 1.1 * highest))
+                )
                 | {"barmode": "group", "bargap": 0.2},
                 columns=("staleness", "share of contributions"),
             )

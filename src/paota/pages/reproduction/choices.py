@@ -18,6 +18,7 @@ from ...runs.files import write_csv, write_text
 from ..curves import Curve
 from ..figure import Figure, Style, axes, line, line_chart, log_ticks
 from ..page import Page, Section, Table, TableCell, TableRow, render
+from ..words import SHARE_TICKS
 from .figures import NAMES
 
 SHOWN_READINGS = 6
@@ -219,7 +220,7 @@ def _figures(found: Found) -> Iterable[Figure]:
         curves = [theirs, found.base.rounds[method], found.path[-1].rounds[method]]
         known = [value for curve in curves for value in curve if math.isfinite(value)]
         layout = axes("target accuracy", log=True, y_hover=".3g")
-        layout["xaxis"] |= {"tickformat": ".0%", "tickvals": list(printed.TARGETS)}
+        layout["xaxis"] |= {"tickformat": SHARE_TICKS, "tickvals": list(printed.TARGETS)}
         layout["yaxis"] |= log_ticks(min(known), max(known))
         drawn = [line(i, Curve(x=targets, middle=np.array(curve)), positive=True) for i, curve in enumerate(curves)]
         yield line_chart(

@@ -18,6 +18,7 @@ from ..curves import Curve
 from ..export import available, export
 from ..figure import Figure, Style, Trace, View, axes, level, line, line_chart, log_ticks, numbers, together, whiskers
 from ..page import Section
+from ..words import SHARE_TICKS
 from .pictures import system, workflow
 
 NAMES = {"paota": "PAOTA", "paota-update": "PAOTA (update)", "local-sgd": "Local SGD", "cotaf": "COTAF"}
@@ -82,7 +83,7 @@ def accuracy(evidence: Evidence) -> Section:
         {
             axis: (
                 [line(_series(m), curve) for m, curve in curves.items()],
-                together(axes(title, y_format=".0%", y_hover=".2%"), level(0.8)),
+                together(axes(title, y_format=SHARE_TICKS, y_hover=".2%"), level(0.8)),
             )
             for axis, title, curves in (("seconds", "simulated seconds", by_second), ("rounds", "round", by_round))
         },
@@ -131,7 +132,7 @@ def _noise(evidence: Evidence) -> Section:
             curve = Curve(x=np.array(sweep.levels_dbm[1:]), middle=middle)
             traces.append(line(_series(name), curve) | {"mode": "lines+markers", "name": sweep.title} | look)
         lowest = min((trace["x"][0] for trace in traces), default=-math.inf)
-        layout = axes("N₀ in dBm/Hz", y_format=".0%", y_hover=".1%", y_range=(0, 1))
+        layout = axes("N₀ in dBm/Hz", y_format=SHARE_TICKS, y_hover=".1%", y_range=(0, 1))
         below = {"showlegend": True, "legend": {"orientation": "h", "y": -0.22, "x": 0}}
         panels.append(
             line_chart(
@@ -219,7 +220,7 @@ def _swept(
         low, middle, high = np.where(np.isfinite(triples), triples, np.nan).T
         curve = line(_series(method), Curve(x=np.array(values), middle=middle))
         traces.append(curve | {"mode": "lines+markers", "error_y": whiskers(low, middle, high)})
-    layout = axes(x_title, x_log=x_log, y_format=".0%" if share else ",", y_hover=".1%" if share else ",.4~g")
+    layout = axes(x_title, x_log=x_log, y_format=SHARE_TICKS if share else ",", y_hover=".1%" if share else ",.4~g")
     values = sorted({value for values, _ in swept.values() for value in values})
     layout["xaxis"] |= {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
     if mark is not None:
@@ -245,7 +246,7 @@ def _power_methods(by_method: Mapping[str, Any]) -> Figure:
         spread = whiskers(low, middle, high)
         bars.append({"type": "bar", "series": _series(method), "x": names, "y": numbers(middle), "error_y": spread})
     lowest = max(0.0, top - 0.5)  # differences are small: half of the scale shows them
-    layout = axes("β", y_format=".0%", y_hover=".1%", y_range=(lowest, min(1.0, top + 0.02)), category=True)
+    layout = axes("β", y_format=SHARE_TICKS, y_hover=".1%", y_range=(lowest, min(1.0, top + 0.02)), category=True)
     return Figure(
         id="beta",
         title="Final accuracy: β",
