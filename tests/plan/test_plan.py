@@ -108,6 +108,7 @@ def test_a_constraint_that_nobody_keeps(table):
     assert made._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_target_that_nobody_reaches(table):
     made = paota.plan({**table, "duration_s": 20.0, "algorithms": [{"name": "paota"}]}, target=0.99, over=OVER, jobs=1)
     assert made.chosen is None
@@ -126,7 +127,7 @@ def test_the_estimate_alone_learns_nothing(capsys, tmp_path, monkeypatch):
 
 
 def test_another_plan_in_the_same_folder_is_refused(table, whole):
-    with pytest.raises(UserError, match=r"holds another plan: target was 0.15 and is 0.2"):
+    with pytest.raises(UserError, match=r"holds another plan: best was seconds_to:0.15 and is seconds_to:0.2"):
         paota.plan(table, **{**ASKED, "target": 0.2}, jobs=1, out=whole.folder)
 
 
