@@ -321,7 +321,8 @@ def table(setting: str, rivals: Sequence[Rival], store: Path, *, defaults: bool 
     count = len(SHOWN) * SEEDS_A_BLOCK
     lines += [
         "",
-        f"{compared} comparisons, {count} seeds that chose nothing; ± is half of a 95 % interval, for each alone.",
+        f"{compared} comparison{'' if compared == 1 else 's'}, {count} seeds that chose nothing; "
+        "± is half of a 95 % interval, for each alone.",
     ]
     return "\n".join(lines)
 

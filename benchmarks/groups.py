@@ -8,6 +8,7 @@ Defaults, nothing tuned. Seeds from 20 on, as in `benchmarks/field.py`; whoever 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import numpy as np
 from field import DURATION_S, GRID_S, SETTINGS, TARGET, accuracy_after, interval, measures, seconds
@@ -15,13 +16,13 @@ from field import DURATION_S, GRID_S, SETTINGS, TARGET, accuracy_after, interval
 import paota
 
 FIRST_SEED = 20
-LINES = (
+LINES: tuple[dict[str, Any], ...] = (
     {"name": "air-fedga", "label": "`air-fedga`, plain groups"},
+    {"name": "air-fedga", "label": "`air-fedga`, plain groups, `mixing = 1`", "mixing": 1.0},
     {"name": "air-fedga", "label": "`air-fedga`, `reach = 2`: by speed and data", "reach": 2},
     {"name": "air-fedga", "label": "`air-fedga`, `reach = 2`, `mixing = 1`", "reach": 2, "mixing": 1.0},
     {"name": "fedat", "label": "`fedat`"},
     {"name": "tt-fed", "label": "`tt-fed`"},
-    {"name": "local-sgd", "label": "`local-sgd`"},
 )
 
 

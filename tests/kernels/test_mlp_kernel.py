@@ -259,6 +259,22 @@ def test_a_damaged_library_is_compiled_again(monkeypatch, tmp_path, caplog, byte
     assert len(list((tmp_path / "kernels").iterdir())) == 1
 
 
+def test_a_compiler_that_hangs_is_given_up_once_and_leaves_no_slower_kernel(monkeypatch, tmp_path):
+    """It is not asked again without `-march=native`: what came of that would be kept, and be slower for ever."""
+    slow = tmp_path / "slow"
+    slow.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/log\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("CXX", str(slow))
+    monkeypatch.setenv("PAOTA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(build, "TIMEOUT_S", 1)
+    build.outcome.cache_clear()
+    try:
+        assert f"{slow} took more than 1 s" in str(mlp.unsuitable(Mlp(), np.zeros((1, 4), np.uint8), 2))
+        assert (tmp_path / "log").read_text().split() == ["asked"] * len(build.PARTS)
+    finally:
+        build.outcome.cache_clear()
+
+
 def test_a_wheel_brings_a_library_for_each_level_of_processors(monkeypatch, tmp_path):
     monkeypatch.setattr(build, "SHIPPED", tmp_path)
     monkeypatch.setattr(build.platform, "machine", lambda: "x86_64")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import random
 import resource
@@ -58,7 +59,8 @@ def twisted(columns: dict[str, np.ndarray], rng: random.Random) -> dict[str, np.
     array = columns[name]
     changes = [
         lambda: array[: len(array) // 2], lambda: array.astype(np.float64) * np.nan, lambda: array[None],
-        lambda: array.astype(np.int64) + 2**40, lambda: -array, lambda: array.astype("S3"), lambda: np.array(7),
+        lambda: np.nan_to_num(array).astype(np.int64) + 2**40, lambda: 0 - array.astype(float),
+        lambda: array.astype("S3"), lambda: np.array(7),
         lambda: np.array([], array.dtype), lambda: array.astype(np.complex64), lambda: array[::-1],
     ]  # fmt: skip
     if rng.random() < 0.15:
@@ -70,7 +72,9 @@ def damaged(file: Path, rng: random.Random) -> None:
     if file.suffix == ".json" and rng.random() < 0.6:
         file.write_text(json.dumps(bent(json.loads(file.read_text()), rng)))
     elif file.suffix == ".npz" and rng.random() < 0.6:
-        files.write_npz(file, twisted(files.read_npz(file), rng))
+        whole = io.BytesIO()  # without the care of `write_npz`, which waits for the disk
+        np.savez(whole, **twisted(files.read_npz(file), rng))
+        file.write_bytes(whole.getbuffer())
     elif rng.random() < 0.03:
         file.unlink()
     else:
@@ -97,7 +101,7 @@ def test_run_folders(tmp_path, count):
     for _ in range(count):
         name = rng.choice(names)
         damaged(folder / name, rng)
-        for check in (True, False):
+        for check in (False, True)[: 1 + (rng.random() < 0.1)]:  # checksums find the damage at once
             try:
                 result = load(folder, check=check)
                 assert result.summary["algorithms"]

@@ -50,7 +50,7 @@ def build(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> Page
         heading=title,
         ran=Markup("{}: {}").format(isolated(sweep.name), answer(sweep)),
         findings=[
-            *[isolated(_capital(sentence(sweep, label, named_place))) for label in sweep.labels],
+            *[isolated(_sentence(sweep, label)) for label in sweep.labels],
             *([sweep.equal.sentence] if sweep.equal.sentence else []),
         ]
         or ["No point has been computed."],
@@ -76,6 +76,12 @@ def build(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> Page
             ),
         ],
     )
+
+
+def _sentence(sweep: Sweep, label: str) -> str:
+    """With a capital, unless it begins with a label, which is written as it was given."""
+    said = sentence(sweep, label, named_place, setting_name)
+    return said if said.startswith(label) else _capital(said)
 
 
 def _styles(sweep: Sweep) -> list[Style]:

@@ -156,14 +156,19 @@ def as_good(rows: Sequence[SweepRow], best: SweepRow, metric: Metric) -> list[Sw
     return [row for row in rows if row is not best and low <= row.scores[metric.text].median <= high]
 
 
-def sentence(sweep: Sweep, label: str, where: Callable[[Sequence[Axis], Sequence[Any]], str] = place) -> str:
+def sentence(
+    sweep: Sweep,
+    label: str,
+    where: Callable[[Sequence[Axis], Sequence[Any]], str] = place,
+    called: Callable[[str], str] = str,
+) -> str:
     """`timing.period_s = 6 for paota: 80 % after 240 s (median of 5 seeds, middle half 232 s to 248 s).`
 
-    `where` says a combination of values; by default in the words of an experiment file.
+    `where` says a combination of values, `called` a key; by default in the words of an experiment file.
     """
     metric, rows, axes = sweep.best_by, sweep.of(label), sweep.touching(label)
     if not axes:
-        return _unconcerned(sweep, label, rows)
+        return _unconcerned(sweep, label, rows, where, called)
     best = best_row(rows, metric)
     if best is None:
         return _nobody(sweep, label, rows, where)
@@ -185,10 +190,12 @@ def _values(sweep: Sweep, row: SweepRow, axes: Sequence[Axis]) -> list[Any]:
     return [row.values[sweep.axes.index(axis)] for axis in axes]
 
 
-def _unconcerned(sweep: Sweep, label: str, rows: Sequence[SweepRow]) -> str:
+def _unconcerned(sweep: Sweep, label: str, rows: Sequence[SweepRow], where: Any, called: Callable[[str], str]) -> str:
     """No advice on what makes no difference."""
-    metric, keys = sweep.best_by, [axis.key for axis in sweep.axes]
+    metric, keys = sweep.best_by, [called(axis.key) for axis in sweep.axes]
     medians = sorted(row.scores[metric.text].median for row in rows)
+    if not np.isfinite(medians[0]):
+        return _nobody(sweep, label, rows, where)
     if medians[0] == medians[-1]:
         verb = "makes" if len(keys) == 1 else "make"
         return f"{label}: {' and '.join(keys)} {verb} no difference; {metric.phrase(medians[0])} at every point."

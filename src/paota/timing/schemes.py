@@ -8,6 +8,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +32,13 @@ class World:
     computing: Latencies | None = None  # without uploads, where that differs
     label_counts: NDArray[np.int64] | None = None  # samples of each label on each device, [K, C], where they are known
 
+    @cached_property
+    def _matched(self) -> int:
+        return mean_ready(periodic(self.computing or self.latencies, period_s=self.period_s, horizon=self.horizon))
+
     def match_participants(self) -> int:
         """As many devices a round as PAOTA has ready on average: the paper's fairness rule."""
-        return mean_ready(periodic(self.computing or self.latencies, period_s=self.period_s, horizon=self.horizon))
+        return self._matched
 
     def match_updates(self) -> int | None:
         """As many device updates in all as a synchronous rival makes in its rounds; None where time sets the end."""

@@ -22,7 +22,7 @@ FLAGS = ("-std=c++17", "-fPIC", "-w")
 # Two parts, compiled side by side: that somebody waits for it once is no reason to let him wait long.
 PARTS = {"{}.cc": "-O3", "{}_ffi.cc": "-O1"}
 NAMES = ("mlp", "convolution")
-TIMEOUT_S = 120
+TIMEOUT_S = 900  # seconds that a busy machine may need; more says that the compiler hangs
 HERE = Path(__file__).parent
 SHIPPED = HERE / "shipped"  # filled by `hatch_build.py`, in wheels that bring the kernels
 # What a wheel is built for, best first: name for `-march`, and what /proc/cpuinfo must say of the processor.
@@ -40,6 +40,10 @@ logger = logging.getLogger("paota")
 
 class CannotBuild(Exception):
     """Why there is no kernel, in a few words."""
+
+
+class TooSlow(CannotBuild):
+    """The compiler was given up; other flags would not help."""
 
 
 def library(name: str) -> ctypes.CDLL:
@@ -96,6 +100,8 @@ def build(compiler: str, name: str, file: Path, compiling: tuple[str, ...] = (),
             with ThreadPoolExecutor() as pool:
                 list(pool.map(_call, commands))
             _call([compiler, "-shared", *linking, *map(str, objects.values()), "-o", str(whole)])
+        except subprocess.TimeoutExpired:
+            raise TooSlow(f"{compiler} took more than {TIMEOUT_S} s") from None
         except (subprocess.SubprocessError, OSError) as error:
             raise CannotBuild(f"{compiler} failed: {_first_line(error)}") from None
         whole.replace(file)  # whole or not at all, whoever else is compiling
@@ -117,6 +123,8 @@ def _compiled(name: str) -> Path:
     new = folder / f".{stem}.{os.getpid()}.so"
     try:
         build(compiler, name, new, ("-march=native",))
+    except TooSlow:
+        raise
     except CannotBuild:  # some compilers know no `native`
         build(compiler, name, new)
     return new.replace(folder / f"{stem}-{_checksum(new)}.so")
