@@ -39,7 +39,13 @@ def papers_instance(seed: int, similarity: tuple[float, float]) -> dict[str, Any
 
 def mean_gap(instances: list[dict[str, Any]], segments: int, options: Mapping[str, Any]) -> float:
     """Mean of objective/optimum - 1."""
-    common = {"p_max": 15.0, "method": "mip", "segments": segments, "tolerance": 1e-9, "time_limit_s": math.inf}
+    common: dict[str, Any] = {
+        "p_max": 15.0,
+        "method": "mip",
+        "segments": segments,
+        "tolerance": 1e-9,
+        "time_limit_s": math.inf,
+    }
     return float(np.mean([solve(**common, **one, **options).gap for one in instances]))
 
 
