@@ -73,8 +73,9 @@ def prepare(
     """
     checked = Checked(trained.local_model, trained.update, row.ready, start)
     checked = corrupt_and_guard(rule.faults, rule.guards, seed, row.device, checked)
-    if rule.guards.noise_multiplier is not None:
-        checked = _with_noise(rule, seed, row, checked)
+    multiplier, norm = rule.guards.noise_multiplier, rule.guards.max_update_norm
+    if multiplier is not None and norm is not None:
+        checked = _with_noise(multiplier * norm, seed, row, checked)
     work = Work(
         local_model=checked.local_model,
         update=checked.update,
@@ -90,11 +91,11 @@ def prepare(
     return encode(rule.algorithm, work, checked.ready)
 
 
-def _with_noise(rule: Rule, seed: jax.Array, row: Row, checked: Checked) -> Checked:
-    """Every device adds noise of `noise_multiplier` times `max_update_norm` to each weight, after clipping."""
+def _with_noise(std: float, seed: jax.Array, row: Row, checked: Checked) -> Checked:
+    """Every device adds noise of standard deviation `std` to each weight, after clipping."""
     keys = device_keys(seed, row.round, row.device, Purpose.PRIVACY_NOISE)
     drawn = jax.vmap(lambda key: jax.random.normal(key, checked.update.shape[1:]))(keys)
-    noise = rule.guards.noise_multiplier * rule.guards.max_update_norm * drawn
+    noise = std * drawn
     return checked._replace(update=checked.update + noise, local_model=checked.local_model + noise)
 
 

@@ -214,7 +214,9 @@ class GenericLearner:
         columns = (orders.slot, orders.sample, orders.steps, orders.rate, orders.augmentation, orders.shift)
         if self.devices_at_once() > 1:
             return jax.vmap(one_device, in_axes=axes)(*columns)
-        alone = (jax.tree.map(lambda a: a[0], c) if axis == 0 else c for c, axis in zip(columns, axes, strict=True))
+        alone: list[Any] = [
+            jax.tree.map(lambda a: a[0], c) if axis == 0 else c for c, axis in zip(columns, axes, strict=True)
+        ]
         with self._kernels():
             return jax.tree.map(lambda a: a[None], one_device(*alone))
 
