@@ -249,7 +249,8 @@ def _check_range(value: Any, limits: Mapping[str, Any], name: str) -> None:
             raise UserError(f"{name} must be at least {limits['low']}, not {_describe(value)}")
         if "high" in limits and value > limits["high"]:
             share = f"; did you mean {value / 100:g}?" if limits["high"] == 1 and value <= 100 else ""
-            raise UserError(f"{name} must be at most {limits['high']}, not {_describe(value)}{share}")
+            shown = f"{value:g}" if share else _describe(value)
+            raise UserError(f"{name} must be at most {limits['high']}, not {shown}{share}")
         _check_computable(value, name)
 
 

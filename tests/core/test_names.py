@@ -45,9 +45,9 @@ SMALL = {"rounds": 2, "data": {"dataset": "synthetic", "devices": 3, "sizes": [2
         ({"algorithms": [{"name": "FedBuff"}]}, "did you mean 'fedbuff'?"),
         ({"model": {"name": "lenet"}}, "did you mean 'lenet5'?"),
         ({"data": {"dataset": "MNIST"}}, "did you mean 'mnist'?"),
-        ({"timing": {"zzz": 1}}, "known: timing.high_s, timing.latency, timing.low_s, timing.period_s"),
+        ({"timing": {"zzz": 1}}, "known: timing.fleet_file, timing.fleet_repeat_s, timing.high_s"),
         ({"zzz": 1}, "known: air, algorithms, data"),
-        ({"timing": {"latency": "zzz"}}, "known: lognormal, per-device, trace"),
+        ({"timing": {"latency": "zzz"}}, "known: fleet, lognormal, per-device, trace"),
     ],
 )
 def test_suggestions_look_everywhere(table, says):

@@ -31,7 +31,7 @@ def field():
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_every_algorithm_is_documented_with_its_options(name):
-    (line,) = re.findall(rf"^\| `{name}` \|.*$", ALGORITHMS_PAGE, re.MULTILINE)
+    line = re.findall(rf"^\| `{name}` \|.*$", ALGORITHMS_PAGE, re.MULTILINE)[0]
     for option in dataclasses.fields(ALGORITHMS[name]):
         assert f"`{option.name}`" in line, f"{name}.{option.name}"
     assert f"**{name}**" in ALGORITHMS_PAGE

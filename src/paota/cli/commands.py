@@ -95,7 +95,7 @@ class Parser(argparse.ArgumentParser):
         flag, _, value = word.partition("=")
         options = list(self._option_string_actions)
         meant = [f"--set {key}" for key in self._settings_meant(flag, value or _word_after(word, words))]
-        if near := nearest(flag, options):
+        if near := nearest(flag, options, cutoff=0.8 if meant else 0.6):
             meant.append(near)
         return UserError(f"unknown option '{flag}': {did_you_mean(meant) if meant else listed(sorted(options))}")
 

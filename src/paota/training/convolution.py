@@ -12,9 +12,11 @@ convolution, written in the form that it wants. Results agree with XLA's to roun
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +47,24 @@ def install() -> None:
         (lax.select_and_scatter_add_p, _pooling_gradient_rule),
     ):
         before = (mlir._platform_specific_lowerings["cpu"].get(primitive) or mlir._lowerings[primitive]).rule
-        mlir.register_lowering(primitive, functools.partial(rule, before), platform="cpu")
+        mlir.register_lowering(primitive, functools.partial(_unless_plain, rule, before), platform="cpu")
+
+
+_plain = contextvars.ContextVar("plain", default=False)
+
+
+@contextlib.contextmanager
+def as_jax_lowers() -> Iterator[None]:
+    """Inside, operations are lowered as JAX itself does it: its cost analysis cannot look into kernels."""
+    token = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
+
+
+def _unless_plain(rule: Callable[..., Any], before: Callable[..., Any], *arguments: Any, **parameters: Any) -> Any:
+    return before(*arguments, **parameters) if _plain.get() else rule(before, *arguments, **parameters)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ..errors import UserError
 from ..models.base import Model, loss_of
 from ..models.check import label_type
 from .batches import draw_steps
+from .convolution import as_jax_lowers
 from .settings import Training
 
 COUNTED_BATCH = 16  # samples that operations are counted for; what a step does once is shared out over them
@@ -67,7 +68,8 @@ def flop_per_sample(model: Model, input_shape: tuple[int, ...], num_classes: int
     params = jax.eval_shape(lambda: model.init(jax.random.key(0), input_shape, num_classes))
     x = jax.ShapeDtypeStruct((COUNTED_BATCH, *input_shape), jnp.float32)
     y = jax.ShapeDtypeStruct((COUNTED_BATCH,), label_type(num_classes))
-    cost = jax.jit(jax.grad(loss)).lower(params, x, y).cost_analysis()
+    with as_jax_lowers():
+        cost = jax.jit(jax.grad(loss)).lower(params, x, y).cost_analysis()
     counted = float((cost or {}).get("flops", 0.0)) / COUNTED_BATCH
     if not counted > 0:
         raise UserError("JAX does not say what the model computes: give timing.flop_per_sample")
