@@ -139,8 +139,10 @@ def _aggregate(
         version=inputs.version, training=inputs.training,
     )  # fmt: skip
     trained = Trained(inputs.local, inputs.local - inputs.start, jnp.zeros(len(inputs.ready)))
-    prepared = engine.prepare(rule, key, row, trained, model, previous_model, inputs.num_samples, start=inputs.start)
     kept, memory = state
+    prepared = engine.prepare(
+        rule, key, row, trained, model, previous_model, inputs.num_samples, state=kept, start=inputs.start
+    )
     event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, kept)
     uplink = engine.uplink_of(rule, key, row, prepared.ready, model.size)
     decision = engine.decide(rule.algorithm, rule.power, event, uplink)
