@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import UserError, unknown_name
 from ..experiment import DEFAULT_ALGORITHMS, Contestant, Experiment
 from ..registry import ALGORITHMS
-from ..sweeps.fairness import planned, without_period
+from ..sweeps.equal_terms import planned, without_period
 from ..sweeps.grid import Axis, show
 from ..timing.schemes import Periodic, ShareReady, Synchronous, Tiered
 from .estimate import Law

@@ -19,7 +19,7 @@ from ..runs.pool import Update, Watch, run_tasks
 from ..runs.results import Result
 from ..runs.task import RunTask
 from . import folder as folders
-from .fairness import BUDGETS, HeldEqual, budgets, check_equal, common_duration_s, without_period
+from .equal_terms import BUDGETS, HeldEqual, budgets, check_equal, common_duration_s, without_period
 from .folder import SweepSpec
 from .grid import Axis, Point, make_axes, parse_axis, place
 from .metrics import Metric, parse_metric

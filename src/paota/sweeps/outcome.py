@@ -14,7 +14,7 @@ from ..pages.words import counted
 from ..runs.files import Columns, to_pandas
 from ..runs.measures import Spread
 from ..runs.results import Result
-from .fairness import AS_ASKED, HeldEqual, fingerprint, within
+from .equal_terms import AS_ASKED, HeldEqual, fingerprint, within
 from .grid import Axis, Point, place, show
 from .metrics import Metric, spread
 

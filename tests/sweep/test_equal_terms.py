@@ -9,7 +9,7 @@ import paota
 from paota.cli import main
 from paota.runs import files
 from paota.sweeps import sweep
-from paota.sweeps.fairness import HeldEqual, budgets, common_duration_s, within, without_period
+from paota.sweeps.equal_terms import HeldEqual, budgets, common_duration_s, within, without_period
 from paota.sweeps.grid import Axis, make_points
 
 from .made_up import sweep_of, trajectory
