@@ -19,9 +19,9 @@ from ..sweeps.grid import Axis, make_axes
 from ..sweeps.metrics import SPENT, parse_metric
 from ..timing.schemes import Periodic
 from . import folder as folders
-from .candidates import Candidate
+from .candidates import Candidate, law_of
 from .constraints import parse_constraint
-from .estimate import Law, Pace, from_timeline, noise_std
+from .estimate import Pace, from_timeline, noise_std
 from .folder import PlanSpec
 from .outcome import PlanRow, Recommendation, recommendation
 from .search import Search, final_experiment
@@ -70,12 +70,7 @@ def plan(
     if out is None:
         with tempfile.TemporaryDirectory(prefix="paota-plan-") as temporary:
             return answer(begun(folders.begin(Path(temporary) / "plan", spec), spec, jobs=jobs), keep=False)
-    if (Path(out) / folders.FILE).is_file():
-        folders.refuse_other(out, spec)
-        path = Path(out)
-    else:
-        path = folders.begin(out, spec)
-    return answer(begun(path, spec, jobs=jobs))
+    return answer(begun(folders.begin_or_go_on(out, spec), spec, jobs=jobs))
 
 
 def prepare(
@@ -122,8 +117,8 @@ def estimates_of(candidates: Sequence[Candidate]) -> dict[int, Pace]:
         made = plan_runs(candidate.experiment, seeds=1)
         (timeline,) = made.timelines.values()
         pace = from_timeline(timeline)
-        if isinstance(candidate.contestant.algorithm.scheme, Periodic):
-            law = Law.of(timeline, candidate.experiment.data.devices)
+        if isinstance(candidate.contestant.algorithm.scheme, Periodic) and len(timeline.device):
+            law = law_of(candidate.experiment, timeline)
             pace = law.periodic(candidate.contestant.timing.period_s)
             pace = replace(pace, noise_std=noise_std(made, candidate.contestant, law, pace))
         found[candidate.index] = pace
@@ -138,7 +133,9 @@ def curve_of(candidate: Candidate) -> list[Pace]:
         return []
     made = plan_runs(candidate.experiment, seeds=1)
     (timeline,) = made.timelines.values()
-    law = Law.of(timeline, candidate.experiment.data.devices)
+    if not len(timeline.device):
+        return []
+    law = law_of(candidate.experiment, timeline)
     paces = [law.periodic(float(p)) for p in np.geomspace(0.2 * law.mean_s, 2 * law.mean_s, CURVE_POINTS)]
     return [replace(pace, noise_std=noise_std(made, candidate.contestant, law, pace)) for pace in paces]
 

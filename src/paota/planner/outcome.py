@@ -60,6 +60,7 @@ class Recommendation:
     where: tuple[Constraint, ...]
     seeds: int
     duration_s: float
+    given_s: float  # that the experiment allows
     rows: tuple[PlanRow, ...]
     chosen: PlanRow | None
     experiment: Experiment | None
@@ -177,7 +178,7 @@ class Recommendation:
         return f"The seeds cannot tell it from {rivals[0].candidate.name} ({between}): take whichever suits you."
 
     def _fleet(self) -> str:
-        said = f"Searched with {self.searched:,} of {self.fleet:,} devices"
+        said = f"Searched with the first {self.searched:,} of {self.fleet:,} devices"
         if self.whole is None:
             return f"{said}."
         size, spread = self.whole
@@ -189,6 +190,8 @@ class Recommendation:
         if not reached:
             top = max(self.rows, key=lambda row: row.accuracy)
             goal = f"{self.score.target(self.target)} within {quantity(self.duration_s)} s"
+            if self.duration_s < self.given_s:
+                goal += f", as much of the {quantity(self.given_s)} s as is searched without --over"
             return f"no candidate reaches {goal}; the highest is {self.score.show(top.accuracy)}, {top.candidate.name}"
         broken = [c for c in self.where if not any(c.met(row.limits[c.text].median) for row in reached)] or self.where
         nearest = min(reached, key=lambda row: row.limits[broken[0].text].median)
@@ -245,6 +248,7 @@ def recommendation(search: Search, estimates: Mapping[int, Pace], experiment: Ex
         where=tuple(search.where),
         seeds=len(search.seeds),
         duration_s=search.duration_s,
+        given_s=search.given_s,
         rows=tuple(rows),
         chosen=chosen,
         experiment=experiment,

@@ -13,16 +13,17 @@ import numpy as np
 from ..errors import UserError
 from ..experiment import Experiment
 from ..rng import seed_numbers
+from ..runs.lock import only_one
 from ..runs.measures import Spread
-from ..runs.pool import Update, Watch, run_tasks
+from ..runs.pool import Pool, Update, Watch
 from ..runs.results import Trajectory
 from ..runs.task import RunTask
 from ..sweeps.metrics import Metric, parse_metric
 from . import folder as folders
-from .candidates import SEARCHED, Candidate, base_of, candidates_of, entries_of
+from .candidates import SEARCHED, Candidate, affordable, base_of, candidates_of, entries_of
 from .constraints import Constraint, parse_constraint
 from .folder import PlanSpec
-from .halving import Rung, Until, is_over, ranked, rungs, survivors
+from .halving import FACTOR, Rung, Until, is_over, ranked, rungs, survivors
 
 NOISELESS_DBM = -400.0
 MOST_CHECKED_UPDATES = 2_000_000  # of the whole fleet, in one run
@@ -55,12 +56,15 @@ class Search:
         stop_at = max([spec.target, *(c.metric.argument for c in self.where if c.metric.kind.argument)])
         self.stop_at = stop_at
         self.base = base_of(spec.experiment, spec.target, stop_at)
-        self.fleet = self.base.data.devices
+        self.fleet, self.given_s = self.base.data.devices, self.duration_s
         asked = {axis.key for axis in spec.axes}
         if self.fleet > SEARCHED and "data.devices" not in asked:
             self.base = self.base.override({"data.devices": SEARCHED})
+        if not spec.axes:
+            self.base = affordable(self.base)
         entries = entries_of(spec.experiment, spec.algorithms)
         self.candidates: list[Candidate] = list(candidates_of(self.base, entries, spec.axes))
+        self.pool = Pool(self.jobs, self.ray)
         self.seeds = seed_numbers(spec.seeds, spec.experiment.seed)
         self.grid = len(self.candidates)
         self.noiseless: Candidate | None = None
@@ -73,7 +77,11 @@ class Search:
         return float(self.base.horizon.duration_s or 0.0)
 
     def run(self) -> None:
-        """All rungs, the choice, and what it leaves open."""
+        """All rungs, the choice, and what it leaves open; one process at a time in a folder."""
+        with only_one(self.path), self.pool:
+            self._run()
+
+    def _run(self) -> None:
         alive = list(self.candidates)
         steps = rungs(self.seeds, self.duration_s)
         for i, rung in enumerate(steps):
@@ -130,7 +138,7 @@ class Search:
         with self.watching(STAGES[name], names) as watch:
             for key in names.keys() - {task.key for task in tasks}:
                 watch(Update(key, "done", 1.0))
-            failed = run_tasks(tasks, workers=self.jobs, ray=self.ray, watch=watch)
+            failed = self.pool.run(tasks, watch)
         for key, (candidate, path, seeds) in wanted.items():
             result = None if key in failed else folders.finished(path, candidate.experiment, seeds)
             if result is None:
@@ -177,7 +185,9 @@ class Search:
         if self.fleet > SEARCHED and fits:
             run = self.known([chosen])[chosen.index][0]
             if updates_of(run) * self.fleet / searched <= MOST_CHECKED_UPDATES:
-                self.whole = self._more(chosen, {"data.devices": self.fleet})
+                # The timeline of so many devices is long: no longer than it needs to be.
+                enough_s = min(self.duration_s, FACTOR * self.cost(chosen, "seconds_to").high)
+                self.whole = self._more(chosen, {"data.devices": self.fleet, "duration_s": enough_s})
                 self.compute([self.whole], Rung(self.seeds[:1], self.duration_s), "check")
                 if self.whole.index in self.failed:
                     self.whole = None
