@@ -156,7 +156,7 @@ def test_axes_concern_those_who_have_them(table):
 
 
 def test_trainings_of_milliseconds_do_not_make_millions_of_events(table, tmp_path, monkeypatch):
-    """80 s hold tens of thousands of trainings of a small model; without --over a run has room for so many and no more."""
+    """80 s hold millions of trainings of a small model; without --over a run has room for so many and no more."""
     monkeypatch.setattr("paota.planner.candidates.MOST_UPDATES", 800)
     own = Experiment.from_dict({**table, "timing": {"latency": "work"}})
     search = Search(prepare(own, algorithms=["paota", "paota-plus", "threshold"]), tmp_path, jobs=1)
@@ -165,4 +165,3 @@ def test_trainings_of_milliseconds_do_not_make_millions_of_events(table, tmp_pat
     updates = [len(line.device) for c in search.candidates for line in planned(c.experiment).values()]
     assert min(updates) >= 8
     assert max(updates) <= 2 * 800
-    assert Search(prepare(own, axes=[Axis("timing.period_s", (4, 8))]), tmp_path, jobs=1).duration_s == 80

@@ -90,7 +90,7 @@ def affordable(base: Experiment) -> Experiment:
     which candidate is quicker.
     """
     devices = base.data.devices
-    everybody = {"rounds": TRIALS, "algorithms": [{"name": "local-sgd", "participants": devices}]}
+    everybody = {"rounds": TRIALS, "algorithms": [{"name": "cotaf", "participants": devices}]}
     trial = base.override(everybody)
     (timeline,) = planned(trial).values()
     mean_s = law_of(trial, timeline).mean_s
