@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from .display import TasksDisplay
 from .run import default_folder
 
 if TYPE_CHECKING:
-    from ..planner import Pace, PlanSpec, Recommendation, Search
+    from ..planner import PlanSpec, Recommendation, Search
 
 MOST_LINES = 40
 
@@ -66,25 +65,25 @@ def run(args: argparse.Namespace) -> int:
     quiet = args.json or args.quiet
     if args.estimate:
         search = planner.begun(Path(), spec)
-        estimates = planner.estimates_of(search.candidates)
+        search.foresee(search.candidates)
         if args.json:
-            rows = [{"candidate": c.name, **vars(estimates[c.index])} for c in search.candidates]
+            rows = [{"candidate": c.name, **vars(search.foreseen[c.index].pace)} for c in search.candidates]
             print(json.dumps(jsonable(rows), allow_nan=False))
         else:
-            _show_estimates(search, estimates)
+            _show_estimates(search)
         return 0
     folder = Path(args.resume or args.out or default_folder(f"{spec.experiment.name}-plan"))
     # What cannot be planned is refused here, before a folder is made.
     search = planner.begun(folder, spec, jobs=args.jobs, ray=args.ray)
     if not args.resume:
         planner.folders.begin(folder, spec)
-    estimates = planner.estimates_of(search.candidates)
+    search.foresee(search.candidates)
     if not quiet:
-        _show_estimates(search, estimates)
+        _show_estimates(search)
         search.watching = lambda title, names: TasksDisplay(title, "runs", names, sys.stderr)
     try:
         with raise_on_ctrl_c():
-            made = planner.answer(search, estimates=estimates)
+            made = planner.answer(search)
     except KeyboardInterrupt:
         return tell_how_to_go_on("plan", folder)
     _show(made, args)
@@ -116,14 +115,14 @@ def _spec(args: argparse.Namespace) -> PlanSpec:
     return spec
 
 
-def _show_estimates(search: Search, estimates: Mapping[int, Pace]) -> None:
+def _show_estimates(search: Search) -> None:
     from rich.console import Console
 
     from .tables import print_table
 
     console = Console(highlight=False, markup=False)
     shown = search.candidates[: search.grid][:MOST_LINES]
-    paces = [estimates[candidate.index] for candidate in shown]
+    paces = [search.foreseen[candidate.index].pace for candidate in shown]
     columns = [
         ("s between\nevents", [_short(pace.round_s) for pace in paces]),
         ("ready", [_short(pace.ready) for pace in paces]),
