@@ -128,7 +128,8 @@ def _why(made: Recommendation, row: PlanRow, legend: Sequence[Style]) -> Section
         id="why",
         title="Why this pace",
         intro="Dots were simulated, the large one is the choice"
-        f"{'; the line is the renewal argument, from the latencies alone' if made.curve else ''}. Waiting longer gathers more devices, which are fresher and drown the noise, but fewer aggregations fit into the time.",
+        f"{'; the line is the renewal argument, from the latencies alone' if made.curve else ''}. "
+        "Waiting longer gathers more devices, which are fresher and drown the noise, but fewer aggregations fit into the time.",
         figures=figures,
     )
 
