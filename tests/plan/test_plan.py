@@ -13,6 +13,7 @@ from paota.errors import UserError
 from paota.experiment import Experiment
 from paota.planner.search import Search
 from paota.runs import files
+from paota.runs.lock import only_one
 
 OVER = {"timing.period_s": [4, 8, 12]}
 ASKED = {"target": 0.15, "over": OVER, "seeds": 2}
@@ -136,6 +137,12 @@ def test_the_estimate_alone_learns_nothing(capsys, tmp_path, monkeypatch):
     assert six["ready"] == pytest.approx(45.5, rel=0.03)
     assert eight["ready"] == pytest.approx(58.8, rel=0.03)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_process_at_a_time(whole, capsys):
+    with only_one(whole.folder):
+        assert main(["plan", "--resume", str(whole.folder), "--quiet"]) == 2
+    assert "another process is at work" in capsys.readouterr().err
 
 
 def test_another_plan_in_the_same_folder_is_refused(table, whole):
