@@ -53,11 +53,7 @@ def search_of(setting: str, out: Path) -> Search:
     """A search over the candidates of this page, in its own folder."""
     table = {"name": setting, "duration_s": DURATION_S, "targets": [TARGET], "timing": SETTINGS[setting][1]}
     spec = prepare(Experiment.from_dict(table), target=TARGET, axes=make_axes(OVER), algorithms=ALGORITHMS, seeds=SEEDS)
-    if (out / folders.FILE).is_file():
-        folders.refuse_other(out, spec)
-    else:
-        folders.begin(out, spec)
-    return begun(out, spec, jobs=int(os.environ.get("JOBS", "2")))  # processes
+    return begun(folders.begin_or_go_on(out, spec), spec, jobs=int(os.environ.get("JOBS", "2")))  # processes
 
 
 class Replay(Search):
@@ -99,7 +95,8 @@ def row(setting: str, store: Path) -> str:
     grid = search_of(setting, store / setting)
     whole = whole_updates(grid)
     everybody = list(grid.candidates)
-    grid.compute(everybody, Rung(grid.seeds, grid.duration_s), "2")
+    with grid.pool:
+        grid.compute(everybody, Rung(grid.seeds, grid.duration_s), "2")
     planner = Replay(grid.spec, grid.path, jobs=1)
     planner.grid_runs = grid.runs
     planner.run()

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from paota.experiment import Experiment
+from paota.planner.candidates import law_of
 from paota.planner.estimate import Law, from_timeline, noise_std, simulated
 from paota.simulate import plan, run
 
-UNIFORM = Law(np.zeros(1000, int), np.linspace(5, 15, 1000), 100)  # one law for all: a hundred devices like the first
+UNIFORM = Law(
+    np.zeros(1000, int), np.linspace(5, 15, 1000), np.ones(100)
+)  # one law for all: a hundred devices like the first
 
 
 def test_the_paper_by_hand():
@@ -24,7 +27,7 @@ def test_the_paper_by_hand():
 
 def test_devices_that_differ_are_not_mixed():
     """One takes 1 period, the other 4: 1.25 ready on average, and their updates are 0 and 3 versions old."""
-    law = Law(np.array([0, 1, 1]), np.array([7.0, 30.0, 32.0]), 2)
+    law = Law(np.array([0, 1, 1]), np.array([7.0, 30.0, 32.0]), np.ones(2))
     pace = law.periodic(8.0)
     assert pace.ready == pytest.approx(1.25)
     assert pace.staleness == pytest.approx((1 * 0 + 0.25 * 3) / 1.25)
@@ -49,6 +52,22 @@ def test_beside_exact_timelines(timing):
     assert said.ready == pytest.approx(exact.ready, rel=0.02)
     assert said.staleness == pytest.approx(exact.staleness, rel=0.04, abs=0.02)
     assert said.idle == pytest.approx(exact.idle, abs=0.02)
+
+
+def test_devices_that_come_and_go_count_by_the_time_that_they_are_there(tmp_path):
+    """Half of a hundred devices leave after a quarter of the time: 62.5 are there on average, 0.588 of them ready."""
+    rows = [f"d{k},0,1\n" + (f"d{k},500,0\n" if k % 2 else "") for k in range(100)]
+    (tmp_path / "fleet.csv").write_text("device,time_s,available\n" + "".join(rows))
+    table = {"duration_s": 2000.0, "algorithms": [{"name": "paota"}], "timing": {"fleet_file": "fleet.csv"}}
+    table["data"] = {"dataset": "synthetic", "devices": 100, "sizes": [10]}
+    made = plan(Experiment.from_dict(table, base=tmp_path))
+    (timeline,) = made.timelines.values()
+    law = law_of(made.experiment, timeline)
+    said = law.periodic(8.0)
+    assert law.mean_s == pytest.approx(10, rel=0.02)
+    assert said.ready == pytest.approx(0.625 * 58.8, rel=0.03)
+    assert said.ready == pytest.approx(timeline.ready.mean(), rel=0.03)
+    assert said.staleness == pytest.approx(timeline.staleness.mean(), rel=0.04)
 
 
 def test_noise_beside_a_simulation(table):

@@ -1,6 +1,7 @@
 """Whole plans: the same answer whatever computes it, what is finished survives, and the file that it writes runs."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,17 @@ def test_a_constraint_that_nobody_keeps(table):
     assert made.experiment is None
     assert "no candidate has joules_to:0.15 < 0.001; the nearest needs" in made.headline
     assert made._repr_html_()
+
+
+def test_of_a_large_fleet_a_part_is_searched_and_the_choice_checked_with_all(table, monkeypatch):
+    """A timeline of the whole fleet is made for the choice alone, and no longer than the choice needs."""
+    monkeypatch.setattr("paota.planner.search.SEARCHED", 8)
+    table = {**table, "data": {**table["data"], "devices": 24}, "algorithms": [{"name": "paota"}]}
+    made = paota.plan(table, target=0.15, over={"timing.period_s": [8, 12]}, seeds=1, jobs=1)
+    assert made.choices["data.devices"] == 8
+    assert made.whole[0] == 24
+    assert math.isfinite(made.whole[1].median)
+    assert made.sentences[-1].startswith("Searched with the first 8 of 24 devices; with all 24 the choice takes")
 
 
 @pytest.mark.slow

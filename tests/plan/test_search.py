@@ -11,7 +11,9 @@ from paota.planner import prepare
 from paota.planner.candidates import Candidate, base_of, candidates_of, entries_of
 from paota.planner.constraints import parse_constraint
 from paota.planner.halving import is_over, ranked, rungs, survivors
+from paota.planner.search import Search
 from paota.runs.results import Trajectory
+from paota.sweeps.equal_terms import planned
 from paota.sweeps.grid import Axis
 from paota.sweeps.metrics import parse_metric
 
@@ -151,3 +153,15 @@ def test_axes_concern_those_who_have_them(table):
     assert found[1].name == "paota, update, dT 4 s"
     with pytest.raises(UserError, match="did you mean 'paota'"):
         candidates_of(base, entries_of(own, ()), [Axis("algorithms.paot.payload", ("model",))])
+
+
+def test_trainings_of_milliseconds_do_not_make_millions_of_events(table, tmp_path, monkeypatch):
+    """80 s hold millions of trainings of a small model; without --over a run has room for so many and no more."""
+    monkeypatch.setattr("paota.planner.candidates.MOST_UPDATES", 800)
+    own = Experiment.from_dict({**table, "timing": {"latency": "work"}})
+    search = Search(prepare(own, algorithms=["paota", "paota-plus", "threshold"]), tmp_path, jobs=1)
+    assert search.given_s == 80
+    assert search.duration_s < 1
+    updates = [len(line.device) for c in search.candidates for line in planned(c.experiment).values()]
+    assert min(updates) >= 8
+    assert max(updates) <= 2 * 800

@@ -1,5 +1,6 @@
 """The grid: what a person may type, and what is refused before anything is written."""
 
+import math
 import sys
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 
 from paota.cli import main
 from paota.errors import UserError
+from paota.runs.measures import Spread
 from paota.sweeps.grid import Axis, make_axes, make_points, parse_axis
+from paota.sweeps.metrics import parse_metric
 
 MANY = ",".join(map(str, range(1, 401)))
 SMALL = ["--preset", "quick", "--set", "rounds=3"]
@@ -111,3 +114,10 @@ def test_ray_must_be_installed(tmp_path, capsys, monkeypatch):
     assert main(["sweep", *SMALL, "--over", "timing.period_s=4", "--out", str(tmp_path / "out"), "--ray"]) == 2
     assert "--ray needs Ray: pip install ray" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_middle_half_names_its_unit_once():
+    assert parse_metric("seconds_to:0.8").between(Spread((97.0, 97.3, 113.0))) == "97.2 to 105 s"
+    assert parse_metric("airtime_s").between(Spread((0.01, 0.01, 0.012))) == "10 to 11 ms on the air"
+    assert parse_metric("airtime_s").between(Spread((0.05, 0.05, 0.3))) == "50 ms on the air to 0.175 s on the air"
+    assert parse_metric("seconds_to:0.8").between(Spread((90.0, 90.0, math.inf, math.inf))) == "90 s to never"

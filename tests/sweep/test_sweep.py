@@ -1,6 +1,5 @@
 """Whole sweeps: parallel equals serial, what is finished survives any death, and one bad point harms nobody."""
 
-import importlib.util
 import json
 import multiprocessing
 import os
@@ -82,8 +81,8 @@ def test_floats_share_one_compilation(base, tmp_path):
     assert engine.known_programs() == 1
 
 
-def test_processes_give_the_same_bytes_and_a_dead_worker_costs_one_point(base, whole, tmp_path):
-    """A worker is killed in the middle: its point is reported, the others finish, and going on completes the sweep."""
+def test_processes_give_the_same_bytes_and_a_dead_worker_costs_nothing(base, whole, tmp_path):
+    """A worker is killed in the middle: its point is computed by another one."""
     spec = prepare(base, AXES, seeds=2, best="final_accuracy")
     path = folders.begin(tmp_path / "s", spec)
     killed = []
@@ -94,11 +93,8 @@ def test_processes_give_the_same_bytes_and_a_dead_worker_costs_one_point(base, w
             os.kill(victim.pid, signal.SIGKILL)
             killed.append(victim.pid)
 
-    failed = compute(path, spec, jobs=2, watch=watch)
-    assert len(failed) <= 1  # none, if the victim had just finished its last point
-    assert all("SIGKILL" in why for why in failed.values())
-    assert sum((path / "points" / f"{i:03d}" / "run.json").is_file() for i in range(4)) == 4 - len(failed)
-    assert compute(path, spec, jobs=1) == {}
+    assert compute(path, spec, jobs=2, watch=watch) == {}
+    assert killed
     gather(path, spec, {})
     assert content(path) == content(whole.folder)
     assert multiprocessing.active_children() == []
@@ -179,11 +175,11 @@ def test_a_finished_sweep_is_shown_again_and_may_be_judged_by_another_metric(who
     assert (whole.folder / "points" / "000" / "run.json").stat().st_mtime_ns == stamp
 
 
-def start(tmp_path: Path, table, out: Path, *more: str, script=(sys.executable, "-m", "paota")) -> subprocess.Popen:
+def start(tmp_path: Path, table, out: Path, *more: str) -> subprocess.Popen:
     experiment = tmp_path / "e.toml"
     experiment.write_text(files.to_toml(Experiment.from_dict(table).to_dict()))
     over = [word for key, values in OVER.items() for word in ("--over", f"{key}={','.join(map(str, values))}")]
-    command = [*script, "sweep", str(experiment), *over, "--seeds", "2"]
+    command = [sys.executable, "-m", "paota", "sweep", str(experiment), *over, "--seeds", "2"]
     return subprocess.Popen(
         [*command, "--best", "final_accuracy", "--out", str(out), "--quiet", *more],
         stdout=subprocess.PIPE,
@@ -227,20 +223,4 @@ def test_killed_or_interrupted_and_resumed(table, whole, tmp_path, how, code, ca
         time.sleep(0.05)
     assert not alive(process.pid)
     assert main(["sweep", "--resume", str(out), "--jobs", "1", "--quiet"]) == 0
-    assert content(out) == content(whole.folder)
-
-
-def test_on_a_ray_cluster_that_loses_a_node(table, whole, tmp_path):
-    """Two nodes, the second killed while it computes: its point is computed elsewhere, and nothing is lost.
-
-    In a process of its own: Ray leaves files open.
-    """
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip("Ray is not installed")
-    out = tmp_path / "out"
-    script = [sys.executable, str(Path(__file__).with_name("two_nodes.py"))]
-    process = start(tmp_path, table, out, script=script)
-    said, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    assert "nodes killed: 1" in said
     assert content(out) == content(whole.folder)

@@ -1,8 +1,9 @@
-"""A Ray cluster of two nodes on this machine; the second one is killed as soon as it is at work on a task.
+"""A Ray cluster of two nodes on this machine, of which the second is killed as soon as it is at work on a task.
 
-python two_nodes.py WORD...     runs the command `paota WORD... --ray ADDRESS` on it
+python two_nodes.py WORD... -- WORD...     runs the commands `paota WORD... --ray ADDRESS` on it, each with a new second node
 """
 
+import itertools
 import os
 import sys
 import threading
@@ -38,10 +39,12 @@ def kill_when_at_work(cluster: Cluster, node: object, done: list[str]) -> None:
 
 if __name__ == "__main__":
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    second = cluster.add_node(num_cpus=1)
-    killed: list[str] = []
-    threading.Thread(target=kill_when_at_work, args=(cluster, second, killed), daemon=True).start()
-    code = main([*sys.argv[1:], "--ray", cluster.address])
+    codes, killed = [], []
+    for last, words in itertools.groupby(sys.argv[1:], key=lambda word: word == "--"):
+        if not last:
+            second = cluster.add_node(num_cpus=1)
+            threading.Thread(target=kill_when_at_work, args=(cluster, second, killed), daemon=True).start()
+            codes.append(main([*words, "--ray", cluster.address]))
     print(f"nodes killed: {len(killed)}", flush=True)
     cluster.shutdown()
-    os._exit(code)
+    os._exit(max(codes))

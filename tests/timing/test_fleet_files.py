@@ -59,7 +59,7 @@ def test_a_file_by_hand(tmp_path):
         ),
         ("device,latency_s\na,0\n", "latency_s must be a finite number above 0, not 0"),
         ("device,latency_s\na,inf\n", "line 2: latency_s must be a finite number above 0"),
-        ("device,latency_s\na,nan\n", "not a number"),
+        ("device,latency_s\na,nan\n", "above 0, not NaN"),
         ("device,latency_s\na,x\n", "line 2: latency_s must be a number, not 'x'"),
         (b"\xff\xfe\x00", "not a readable CSV file"),
         ('device,latency_s\n"a' + "x" * 200_000, "not a readable CSV file"),
@@ -91,7 +91,7 @@ def test_parquet_with_other_types(tmp_path):
     assert fleet.rates["latency_s"].tolist() == [2, 2, 3]
     table["latency_s"] = [2.0, float("nan"), 3.0]
     pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "b.parquet")
-    with pytest.raises(UserError, match="row 2: latency_s must be a finite number above 0, not not a number"):
+    with pytest.raises(UserError, match="row 2: latency_s must be a finite number above 0, not NaN"):
         read_fleet(tmp_path / "b.parquet")
     pyarrow.parquet.write_table(pyarrow.table({"device": ["a"], "time_s": ["noon"]}), tmp_path / "c.parquet")
     with pytest.raises(UserError, match="not a readable Parquet file"):

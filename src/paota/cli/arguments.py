@@ -1,12 +1,17 @@
-"""Arguments that several commands share: which experiment, with which changes."""
+"""Arguments that several commands share: which experiment, with which changes, and how much of it is computed where."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
+from pathlib import Path
 
 from ..errors import UserError
 from ..experiment import Experiment, as_experiment, read_preset
+from ..interrupts import EXIT_CODE
 from ..registry import CALLBACKS
+from ..runs.folder import refuse_used_folder
 
 SEEDS_HELP = "repeat with N seeds, or with the seeds A,B,... (default 1)"
 
@@ -41,6 +46,40 @@ def add_callbacks(parser: argparse.ArgumentParser) -> None:
         "--callback", action="append", default=[], metavar="NAME[=WHERE]", dest="callbacks",
         help="tell csv (a file), tensorboard (a folder), mlflow (a store) or wandb (a project) of every round",
     )  # fmt: skip
+
+
+def add_computing(parser: argparse.ArgumentParser, *, what: str, runs: str) -> None:
+    """How a sweep or a plan (`what`) is computed, whose runs people call `runs`, and where; `check_computing` checks it."""
+    parser.add_argument("--jobs", type=int, metavar="N", help=f"{runs} computed at a time (default: one a core)")
+    parser.add_argument(
+        "--ray", nargs="?", const="", metavar="ADDRESS",
+        help="compute on a Ray cluster instead (default address: Ray's own)",
+    )  # fmt: skip
+    parser.add_argument("--out", metavar="DIR", help=f"the {what} folder (default runs/NAME-{what}-DATE-TIME)")
+    parser.add_argument("--resume", metavar="DIR", help=f"go on with an interrupted {what}; what is finished is kept")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON and nothing else")
+    parser.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def check_computing(args: argparse.Namespace) -> None:
+    """Refuse what `add_computing`'s arguments cannot mean, before anything is read or made."""
+    if args.jobs is not None and args.jobs < 1:
+        raise UserError(f"--jobs must be at least 1, not {args.jobs}")
+    if args.resume and args.out:
+        raise UserError("--resume goes on in its own folder: give it without --out")
+    if args.out:
+        refuse_used_folder(args.out)
+    if args.ray is not None:
+        from ..runs.on_ray import require_ray
+
+        require_ray()
+
+
+def tell_how_to_go_on(what: str, folder: Path) -> int:
+    """After Ctrl-C in a sweep or a plan (`what`): the sentence, and the code to exit with."""
+    again = f"paota {what} --resume {shlex.quote(str(folder))}"
+    print(f"\npaota: interrupted; what is finished is saved; go on with: {again}", file=sys.stderr)
+    return EXIT_CODE
 
 
 def read_experiment(args: argparse.Namespace) -> Experiment:

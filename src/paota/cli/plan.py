@@ -5,23 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..experiment import parse_assignment
-from ..interrupts import EXIT_CODE, raise_on_ctrl_c
+from ..interrupts import raise_on_ctrl_c
 from ..runs.files import jsonable
-from ..runs.folder import refuse_used_folder
-from .arguments import add_experiment, parse_seeds, read_experiment
+from .arguments import add_computing, add_experiment, check_computing, parse_seeds, read_experiment, tell_how_to_go_on
 from .display import TasksDisplay
 from .run import default_folder
 
 if TYPE_CHECKING:
-    from ..planner import Pace, PlanSpec, Recommendation, Search
+    from ..planner import PlanSpec, Recommendation, Search
 
 MOST_LINES = 40
 
@@ -53,64 +50,42 @@ def add_parser(commands: Any) -> None:
         help="what it may cost, e.g. --where 'joules_to:0.8 < 2000' or --where 'airtime_s < 5'",
     )  # fmt: skip
     parser.add_argument(
-        "--seeds",
-        type=parse_seeds,
-        metavar="N|A,B,...",
+        "--seeds", type=parse_seeds, metavar="N|A,B,...",
         help="repetitions of the finalists, or which seeds (default 5)",
-    )
-    parser.add_argument("--jobs", type=int, metavar="N", help="candidates computed at a time (default: one a core)")
-    parser.add_argument(
-        "--ray", nargs="?", const="", metavar="ADDRESS",
-        help="compute on a Ray cluster instead (default address: Ray's own)",
     )  # fmt: skip
-    parser.add_argument("--out", metavar="DIR", help="the plan folder (default runs/NAME-plan-DATE-TIME)")
-    parser.add_argument("--resume", metavar="DIR", help="go on with an interrupted plan; what is finished is kept")
     parser.add_argument("--estimate", action="store_true", help="only what the latencies alone say; nothing is learned")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON and nothing else")
-    parser.add_argument("--quiet", action="store_true", help="no progress display")
+    add_computing(parser, what="plan", runs="candidates")
 
 
 def run(args: argparse.Namespace) -> int:
     from .. import planner
 
-    if args.jobs is not None and args.jobs < 1:
-        raise UserError(f"--jobs must be at least 1, not {args.jobs}")
-    if args.resume and args.out:
-        raise UserError("--resume goes on in its own folder: give it without --out")
-    if args.ray is not None:
-        from ..runs.on_ray import require_ray
-
-        require_ray()
+    check_computing(args)
     spec = _spec(args)
-    if args.out:
-        refuse_used_folder(args.out)
     quiet = args.json or args.quiet
     if args.estimate:
         search = planner.begun(Path(), spec)
-        estimates = planner.estimates_of(search.candidates)
+        search.foresee(search.candidates)
         if args.json:
-            rows = [{"candidate": c.name, **vars(estimates[c.index])} for c in search.candidates]
+            rows = [{"candidate": c.name, **vars(search.foreseen[c.index].pace)} for c in search.candidates]
             print(json.dumps(jsonable(rows), allow_nan=False))
         else:
-            _show_estimates(search, estimates)
+            _show_estimates(search)
         return 0
     folder = Path(args.resume or args.out or default_folder(f"{spec.experiment.name}-plan"))
-    search = planner.begun(
-        folder, spec, jobs=args.jobs, ray=args.ray
-    )  # refuses what cannot be, before a folder is made
+    # What cannot be planned is refused here, before a folder is made.
+    search = planner.begun(folder, spec, jobs=args.jobs, ray=args.ray)
     if not args.resume:
         planner.folders.begin(folder, spec)
-    estimates = planner.estimates_of(search.candidates)
+    search.foresee(search.candidates)
     if not quiet:
-        _show_estimates(search, estimates)
+        _show_estimates(search)
         search.watching = lambda title, names: TasksDisplay(title, "runs", names, sys.stderr)
     try:
         with raise_on_ctrl_c():
-            made = planner.answer(search, estimates=estimates)
+            made = planner.answer(search)
     except KeyboardInterrupt:
-        again = f"paota plan --resume {shlex.quote(str(folder))}"
-        print(f"\npaota: interrupted; what is finished is saved; go on with: {again}", file=sys.stderr)
-        return EXIT_CODE
+        return tell_how_to_go_on("plan", folder)
     _show(made, args)
     return 0 if made.chosen is not None else 1
 
@@ -121,15 +96,8 @@ def _spec(args: argparse.Namespace) -> PlanSpec:
     from ..sweeps.grid import parse_axis
 
     given = (
-        args.experiment,
-        args.preset,
-        args.changes,
-        args.over,
-        args.where,
-        args.algorithms,
-        args.target,
-        args.seeds,
-    )
+        args.experiment, args.preset, args.changes, args.over, args.where, args.algorithms, args.target, args.seeds,
+    )  # fmt: skip
     if args.resume and not any(given):
         return planner.folders.read(args.resume)
     axes = [parse_axis(text) for text in args.over]
@@ -147,14 +115,14 @@ def _spec(args: argparse.Namespace) -> PlanSpec:
     return spec
 
 
-def _show_estimates(search: Search, estimates: Mapping[int, Pace]) -> None:
+def _show_estimates(search: Search) -> None:
     from rich.console import Console
 
     from .tables import print_table
 
     console = Console(highlight=False, markup=False)
     shown = search.candidates[: search.grid][:MOST_LINES]
-    paces = [estimates[candidate.index] for candidate in shown]
+    paces = [search.foreseen[candidate.index].pace for candidate in shown]
     columns = [
         ("s between\nevents", [_short(pace.round_s) for pace in paces]),
         ("ready", [_short(pace.ready) for pace in paces]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
@@ -14,10 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..experiment import parse_assignment
-from ..interrupts import EXIT_CODE, raise_on_ctrl_c
+from ..interrupts import raise_on_ctrl_c
 from ..runs.files import jsonable
-from ..runs.folder import refuse_used_folder
-from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, read_callbacks, read_experiment
+from .arguments import (
+    SEEDS_HELP,
+    add_callbacks,
+    add_computing,
+    add_experiment,
+    check_computing,
+    parse_seeds,
+    read_callbacks,
+    read_experiment,
+    tell_how_to_go_on,
+)
 from .run import default_folder
 
 if TYPE_CHECKING:
@@ -52,35 +60,15 @@ def add_parser(commands: Any) -> None:
         help="what all points have equal where equal rounds would take unequal time: time (default; of the longest), "
         "joules, airtime, updates, or rounds",
     )  # fmt: skip
-    parser.add_argument("--jobs", type=int, metavar="N", help="points computed at a time (default: one a core)")
-    parser.add_argument(
-        "--ray",
-        nargs="?",
-        const="",
-        metavar="ADDRESS",
-        help="compute on a Ray cluster instead (default address: Ray's own)",
-    )
-    parser.add_argument("--out", metavar="DIR", help="the sweep folder (default runs/NAME-sweep-DATE-TIME)")
-    parser.add_argument("--resume", metavar="DIR", help="go on with an interrupted sweep; finished points are kept")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON and nothing else")
-    parser.add_argument("--quiet", action="store_true", help="no progress display")
+    add_computing(parser, what="sweep", runs="points")
 
 
 def run(args: argparse.Namespace) -> int:
     from .. import sweeps
 
-    if args.jobs is not None and args.jobs < 1:
-        raise UserError(f"--jobs must be at least 1, not {args.jobs}")
-    if args.resume and args.out:
-        raise UserError("--resume goes on in its own folder: give it without --out")
-    if args.ray is not None:
-        from ..runs.on_ray import require_ray
-
-        require_ray()
+    check_computing(args)
     callbacks = read_callbacks(args)
     spec = _spec(args)
-    if args.out:
-        refuse_used_folder(args.out)
     folder = (
         Path(args.resume)
         if args.resume
@@ -90,9 +78,7 @@ def run(args: argparse.Namespace) -> int:
         with raise_on_ctrl_c(), _display(spec, quiet=args.json or args.quiet) as watch:
             failed = sweeps.compute(folder, spec, jobs=args.jobs, ray=args.ray, callbacks=callbacks, watch=watch)
     except KeyboardInterrupt:
-        again = f"paota sweep --resume {shlex.quote(str(folder))}"
-        print(f"\npaota: interrupted; what is finished is saved; go on with: {again}", file=sys.stderr)
-        return EXIT_CODE
+        return tell_how_to_go_on("sweep", folder)
     _show(sweeps.gather(folder, spec, failed), spec.points, args)
     return 1 if failed else 0
 

@@ -95,7 +95,7 @@ def _sheet_rows(made: Recommendation, row: PlanRow) -> list[TableRow]:
         ("seconds_to", "Simulated time"), ("joules_to", "Energy, all devices"), ("airtime_to", "Time on the air"),
     ):  # fmt: skip
         metric, spread = Metric(name, made.target), row.cost(name)
-        shown = "not accounted" if math.isinf(spread.median) else metric.show(spread.median)
+        shown = "not accounted" if math.isinf(spread.median) else metric.show(spread.median).removesuffix(" on the air")
         lines.append((title, shown, _between(metric, spread)))
     pace, expected = row.simulated, row.estimate
     for title, seen, said in (
@@ -270,7 +270,7 @@ def _candidates(made: Recommendation) -> Section:
 def _between(metric: Metric, spread: Spread) -> str:
     if len(spread.values) < 2 or not math.isfinite(spread.high):
         return ""
-    return f"{metric.show(spread.low)} to {metric.show(spread.high)}"
+    return metric.between(spread).removesuffix(" on the air")
 
 
 def _with_unit(key: str, value: Any) -> str:

@@ -9,26 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..errors import UserError
 from ..experiment import Experiment, as_experiment
 from ..rng import Seeds, seed_numbers
 from ..runs.files import to_toml, write_csv, write_text
 from ..sweeps.grid import Axis, make_axes
 from ..sweeps.metrics import SPENT, parse_metric
-from ..timing.schemes import Periodic
 from . import folder as folders
-from .candidates import Candidate
 from .constraints import parse_constraint
-from .estimate import Law, Pace, from_timeline, noise_std
+from .estimate import Pace
 from .folder import PlanSpec
+from .foresight import curve_of
 from .outcome import PlanRow, Recommendation, recommendation
 from .search import Search, final_experiment
 
-__all__ = ["Pace", "PlanRow", "PlanSpec", "Recommendation", "Search", "answer", "estimates_of", "plan", "prepare"]
-
-CURVE_POINTS = 40
+__all__ = ["Pace", "PlanRow", "PlanSpec", "Recommendation", "Search", "answer", "plan", "prepare"]
 
 
 def plan(
@@ -70,12 +65,7 @@ def plan(
     if out is None:
         with tempfile.TemporaryDirectory(prefix="paota-plan-") as temporary:
             return answer(begun(folders.begin(Path(temporary) / "plan", spec), spec, jobs=jobs), keep=False)
-    if (Path(out) / folders.FILE).is_file():
-        folders.refuse_other(out, spec)
-        path = Path(out)
-    else:
-        path = folders.begin(out, spec)
-    return answer(begun(path, spec, jobs=jobs))
+    return answer(begun(folders.begin_or_go_on(out, spec), spec, jobs=jobs))
 
 
 def prepare(
@@ -113,44 +103,13 @@ def begun(path: Path, spec: PlanSpec, *, jobs: int | None = None, ray: str | Non
     return Search(spec, path, jobs=jobs or os.cpu_count() or 1, ray=ray)
 
 
-def estimates_of(candidates: Sequence[Candidate]) -> dict[int, Pace]:
-    """What can be said of every candidate before anything is learned, by its number."""
-    from ..simulate import plan as plan_runs
-
-    found = {}
-    for candidate in candidates:
-        made = plan_runs(candidate.experiment, seeds=1)
-        (timeline,) = made.timelines.values()
-        pace = from_timeline(timeline)
-        if isinstance(candidate.contestant.algorithm.scheme, Periodic):
-            law = Law.of(timeline, candidate.experiment.data.devices)
-            pace = law.periodic(candidate.contestant.timing.period_s)
-            pace = replace(pace, noise_std=noise_std(made, candidate.contestant, law, pace))
-        found[candidate.index] = pace
-    return found
-
-
-def curve_of(candidate: Candidate) -> list[Pace]:
-    """A candidate with deadlines at many periods, from the latencies alone."""
-    from ..simulate import plan as plan_runs
-
-    if not isinstance(candidate.contestant.algorithm.scheme, Periodic):
-        return []
-    made = plan_runs(candidate.experiment, seeds=1)
-    (timeline,) = made.timelines.values()
-    law = Law.of(timeline, candidate.experiment.data.devices)
-    paces = [law.periodic(float(p)) for p in np.geomspace(0.2 * law.mean_s, 2 * law.mean_s, CURVE_POINTS)]
-    return [replace(pace, noise_std=noise_std(made, candidate.contestant, law, pace)) for pace in paces]
-
-
-def answer(search: Search, *, estimates: Mapping[int, Pace] | None = None, keep: bool = True) -> Recommendation:
-    """Search, and write the answer into the plan's folder; `estimates` of all candidates, if they are at hand."""
-    known = dict(estimates_of(search.candidates) if estimates is None else estimates)
+def answer(search: Search, *, keep: bool = True) -> Recommendation:
+    """Search, and write the answer into the plan's folder."""
     search.run()
-    known |= estimates_of([c for c in search.candidates if c.index in search.reached_rung and c.index not in known])
+    search.foresee(search.candidates)
     chosen = search.chosen
     experiment = None if chosen is None else final_experiment(search.spec.experiment, chosen, search.spec.target)
-    made = recommendation(search, known, experiment)
+    made = recommendation(search, experiment)
     made = replace(made, curve=tuple(curve_of(chosen)) if chosen is not None else ())
     if keep:
         made = replace(made, folder=search.path)

@@ -11,9 +11,11 @@ from typing import Any
 from ..errors import UserError, unknown_name
 from ..experiment import DEFAULT_ALGORITHMS, Contestant, Experiment
 from ..registry import ALGORITHMS
+from ..simulate.surroundings import attendance_of
 from ..sweeps.equal_terms import planned, without_period
 from ..sweeps.grid import Axis, show
 from ..timing.schemes import Periodic, ShareReady, Synchronous, Tiered
+from ..timing.timeline import Timeline
 from .estimate import Law
 
 SHORTLIST = ("paota", "paota-plus", "threshold")  # one rule for each way to wait, all over the air
@@ -27,6 +29,8 @@ WORDS = {
     "server.learning_rate": "server step {}",
 }  # fmt: skip
 SEARCHED = 1_000  # devices; of a larger fleet, so many are searched with
+MOST_UPDATES = 1_000_000  # of devices, in a run
+TRIALS = 3  # trainings of every device that tell how long they take
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,29 @@ def base_of(experiment: Experiment, target: float, stop_at: float) -> Experiment
             "evaluation.train_loss": "batches",
         }
     )  # fmt: skip
+
+
+def affordable(base: Experiment) -> Experiment:
+    """With a time in which devices that never wait make at most `MOST_UPDATES`, and a period that fits into it.
+
+    Where trainings take milliseconds, the minutes of an experiment hold millions of them, and nobody needs so many to see
+    which candidate is quicker.
+    """
+    devices = base.data.devices
+    everybody = {"rounds": TRIALS, "algorithms": [{"name": "cotaf", "participants": devices}]}
+    trial = base.override(everybody)
+    (timeline,) = planned(trial).values()
+    mean_s = law_of(trial, timeline).mean_s
+    longest_s = _handy(MOST_UPDATES / devices * mean_s)
+    if (base.horizon.duration_s or 0.0) <= longest_s:
+        return base
+    period_s = min(base.timing.period_s, _handy(PERIODS[2] * mean_s))
+    return base.override({"duration_s": longest_s, "timing.period_s": period_s})
+
+
+def law_of(alone: Experiment, timeline: Timeline) -> Law:
+    """The latencies of an experiment with one algorithm, from its timeline."""
+    return Law.of(timeline, alone.data.devices, attendance_of(alone.contestants[0].timing))
 
 
 def entries_of(experiment: Experiment, algorithms: Sequence[str]) -> list[dict[str, Any]]:
@@ -141,7 +168,7 @@ def _usual(alone: Experiment) -> Iterator[Choice]:
     ways: list[Choice] = [({}, {})]
     if isinstance(scheme, Periodic | Tiered):
         (timeline,) = planned(alone).values()
-        mean_s = Law.of(timeline, devices).mean_s
+        mean_s = law_of(alone, timeline).mean_s
         ways = [({}, {"timing.period_s": _handy(share * mean_s)}) for share in PERIODS]
     elif isinstance(scheme, ShareReady):
         ways = [({"share": share}, {}) for share in SHARES]

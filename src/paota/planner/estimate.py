@@ -3,7 +3,8 @@
 A device that waits for deadlines every dT needs m = ceil(L / dT) of them for a training of L seconds. By the renewal theorem
 it is ready at a share 1 / E[m] of the deadlines, so `sum_k 1 / E[m_k]` devices are ready on average, and its update is m - 1
 versions old. Over all updates the mean staleness is K / ready - 1, which is Little's law: K trainings are under way, `ready` of
-them end at an event, so each lasts K / ready events. Other schemes are read from their timeline.
+them end at an event, so each lasts K / ready events. A device that comes and goes counts by the share of the time that it is
+there. Other schemes are read from their timeline.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..air.uplink import noise_power_w
 from ..experiment import Contestant
 from ..runs.results import Trajectory
 from ..simulate.planning import Plan
+from ..timing.fleet import Attendance
 from ..timing.timeline import Timeline
 
 Floats = NDArray[np.float64]
@@ -37,16 +39,23 @@ class Pace:
 
 @dataclass(frozen=True)
 class Law:
-    """Latencies as they were drawn, device by device: `seconds` [n] of trainings, by `device` [n], of `devices` in all."""
+    """Latencies as they were drawn, device by device: `seconds` [n] of trainings, by `device` [n].
+
+    `present` [K]: the share of the time that each of all devices is there; seconds in which a device was away do not count.
+    """
 
     device: NDArray[np.int64]
     seconds: Floats
-    devices: int
+    present: Floats
 
     @classmethod
-    def of(cls, timeline: Timeline, devices: int) -> Law:
-        """The trainings of a timeline."""
-        return cls(timeline.device, timeline.finish_s - timeline.start_s, devices)
+    def of(cls, timeline: Timeline, devices: int, attendance: Attendance | None = None) -> Law:
+        """The trainings of a timeline of so many devices, which come and go as `attendance` says."""
+        if attendance is None:
+            return cls(timeline.device, timeline.finish_s - timeline.start_s, np.ones(devices))
+        seconds = attendance.busy_s(timeline.device, timeline.start_s, timeline.finish_s)
+        end_s = np.full(devices, timeline.time_s[-1])
+        return cls(timeline.device, seconds, attendance.busy_s(np.arange(devices), 0 * end_s, end_s) / end_s)
 
     @property
     def mean_s(self) -> float:
@@ -58,9 +67,12 @@ class Law:
         periods = np.maximum(np.ceil(self.seconds / period_s - 1e-9), 1.0)
         mean_periods = self._by_device(periods)
         known = np.isfinite(mean_periods)
-        ready = float((1.0 / mean_periods[known]).sum()) * self.devices / max(1, int(known.sum()))
+        often = np.full(len(self.present), (1.0 / mean_periods[known]).mean())  # of a device that has ended none
+        often[known] = 1.0 / mean_periods[known]
+        ready = float((self.present * often).sum())
         busy = float(np.nanmean(self._by_device(self.seconds) / (mean_periods * period_s)))
-        return Pace(round_s=period_s, ready=ready, staleness=self.devices / ready - 1, idle=max(0.0, 1 - busy))
+        staleness = float(self.present.sum()) / ready - 1
+        return Pace(round_s=period_s, ready=ready, staleness=staleness, idle=max(0.0, 1 - busy))
 
     def mean_staleness_factor(self, period_s: float, omega: float) -> float:
         """The mean of rho = Omega / (s + Omega) over the updates at this period."""
@@ -68,9 +80,9 @@ class Law:
         return float((omega / (staleness + omega)).mean())
 
     def _by_device(self, values: Floats) -> Floats:
-        """The mean of each device, `[devices]`; NaN for one that has not ended a training."""
-        count = np.bincount(self.device, minlength=self.devices)
-        total = np.bincount(self.device, values, minlength=self.devices)
+        """The mean of each device, [K]; NaN for one that has not ended a training."""
+        count = np.bincount(self.device, minlength=len(self.present))
+        total = np.bincount(self.device, values, minlength=len(self.present))
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 

@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
 from ..experiment import Experiment
 from ..runs import files
-from ..runs import folder as run_folder
-from ..runs.checkpoint import differences
-from ..runs.contents import fingerprints
+from ..runs.collection import Collection
 from ..runs.results import Result
 from ..sweeps.grid import Axis
 
-FORMAT = 1
-FILE = "plan.json"
+PLANS = Collection("plan", "plan.json", "runs", format=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +36,7 @@ class PlanSpec:
         """What must not change when a plan goes on."""
         made: dict[str, Any] = files.jsonable(
             {
-                "format": FORMAT, "target": self.target, "best": self.best, "algorithms": self.algorithms,
+                "format": PLANS.format, "target": self.target, "best": self.best, "algorithms": self.algorithms,
                 "where": self.where, "seeds": self.seeds, "over": [[axis.key, list(axis.values)] for axis in self.axes],
                 "experiment": self.experiment.to_dict(),
             }
@@ -50,28 +46,21 @@ class PlanSpec:
 
 def begin(folder: str | Path, spec: PlanSpec) -> Path:
     """A new plan folder; what cannot be written leaves nothing behind."""
-    path = run_folder.new_folder(folder)
-    try:
-        files.write_json(path / FILE, {**spec.identity(), "contents": fingerprints(spec.experiment)})
-        (path / "runs").mkdir()
-    except (UserError, OSError) as error:
-        (path / FILE).unlink(missing_ok=True)
-        path.rmdir()
-        raise (
-            error if isinstance(error, UserError) else UserError(f"cannot write into '{folder}': {error.strerror}")
-        ) from None
-    return path
+    return PLANS.begin(folder, spec.identity(), spec.experiment)
+
+
+def begin_or_go_on(folder: str | Path, spec: PlanSpec) -> Path:
+    """The folder of this plan, new or begun; one of another plan is refused."""
+    if not PLANS.is_begun(folder):
+        return begin(folder, spec)
+    refuse_other(folder, spec)
+    return Path(folder)
 
 
 def read(folder: str | Path) -> PlanSpec:
     """What the plan is about that was begun in `folder`; refused if a file that it reads has changed since."""
-    file = Path(folder) / FILE
-    if not file.is_file():
-        raise UserError(f"'{folder}' holds no plan to go on with (no {FILE} in it)")
-    found = files.read_json(file)
+    found = PLANS.read(folder)
     try:
-        if found["format"] != FORMAT:
-            raise UserError(f"'{file}' was written by another version of paota (format {found['format']})")
         seeds = found["seeds"]
         spec = PlanSpec(
             experiment=Experiment.from_dict(dict(found["experiment"])), target=float(found["target"]),
@@ -80,29 +69,16 @@ def read(folder: str | Path) -> PlanSpec:
             seeds=tuple(map(int, seeds)) if isinstance(seeds, list) else int(seeds),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"'{file}' is damaged: {error!r}") from None
-    for path, now in fingerprints(spec.experiment).items():
-        if found.get("contents", {}).get(path, now) != now:
-            raise UserError(
-                f"'{path}' has changed since the plan in '{folder}' began: put it back, or begin a new plan"
-            )
+        raise PLANS.damaged(folder, error) from None
+    PLANS.refuse_changed_files(folder, spec.experiment)
     return spec
 
 
 def refuse_other(folder: str | Path, spec: PlanSpec) -> None:
     """A folder holds one plan: say what differs from the one that is asked for."""
-    for name, now, then in differences(spec.identity(), read(folder).identity()):
-        raise UserError(f"'{folder}' holds another plan: {name} was {then} and is {now}")
+    PLANS.refuse_other(folder, spec.identity(), read(folder).identity())
 
 
 def finished(path: Path, experiment: Experiment, seeds: tuple[int, ...]) -> Result | None:
     """The result of a run that is done; None if it is not. One that belongs elsewhere is refused."""
-    if not run_folder.is_finished(path):
-        return None
-    result = run_folder.load(path)
-    for name, now, then in run_folder.differences_from(result, experiment, seeds):
-        raise UserError(
-            f"'{path}' belongs to another plan: {name} was {then} and is {now}; remove it to compute it again"
-        )
-    run_folder.remove_leftovers(path)
-    return result
+    return PLANS.finished(path, experiment, seeds)

@@ -21,7 +21,7 @@ from .candidates import Candidate
 from .constraints import Constraint
 from .estimate import Pace
 from .halving import COSTS
-from .search import Search, updates_of
+from .search import THRIFT, Search, updates_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +60,7 @@ class Recommendation:
     where: tuple[Constraint, ...]
     seeds: int
     duration_s: float
+    given_s: float  # that the experiment allows
     rows: tuple[PlanRow, ...]
     chosen: PlanRow | None
     experiment: Experiment | None
@@ -98,9 +99,7 @@ class Recommendation:
         if self.chosen is None:
             return f"nothing to recommend: {self._why_not()}"
         cost = self.chosen.cost(self.best_by.name)
-        spread = (
-            f" (middle half {self.best_by.show(cost.low)} to {self.best_by.show(cost.high)})" if self.seeds > 1 else ""
-        )
+        spread = f" (middle half {self.best_by.between(cost)})" if self.seeds > 1 else ""
         words = {"seconds_to": "after", "rounds_to": "after"}.get(self.best_by.name, "for")
         return f"{self.chosen.candidate.name}: {goal} {words} {self.best_by.show(cost.median)}{spread}"
 
@@ -128,7 +127,7 @@ class Recommendation:
         for name in COSTS:
             metric, spread = Metric(name, self.target), row.cost(name)
             if math.isfinite(spread.median):
-                between = f" ({metric.show(spread.low)} to {metric.show(spread.high)})" if row.seeds > 1 else ""
+                between = f" ({metric.between(spread)})" if row.seeds > 1 else ""
                 parts.append(f"{metric.show(spread.median)}{between}")
         seeds = f"median and middle half of {counted(row.seeds, 'seed')}" if row.seeds > 1 else "one seed"
         return f"It costs {', '.join(parts)}, {seeds}."
@@ -160,7 +159,9 @@ class Recommendation:
         return [*said, *_edges(self, row)]
 
     def _sure(self, row: PlanRow) -> str:
-        rivals = [r for r in self.rows if r is not row and r.allowed and r.seeds == row.seeds and r.rung == 2]
+        same = _without_thrift(row.candidate)  # the choice before it was made thriftier is no rival
+        rivals = [r for r in self.rows if r.allowed and r.seeds == row.seeds and r.rung == 2]
+        rivals = [r for r in rivals if _without_thrift(r.candidate) != same]
         rivals = sorted((r for r in rivals if math.isfinite(_median(r, self))), key=lambda r: _median(r, self))
         if not rivals:
             return "No other candidate got to the target with all seeds."
@@ -177,7 +178,7 @@ class Recommendation:
         return f"The seeds cannot tell it from {rivals[0].candidate.name} ({between}): take whichever suits you."
 
     def _fleet(self) -> str:
-        said = f"Searched with {self.searched:,} of {self.fleet:,} devices"
+        said = f"Searched with the first {self.searched:,} of {self.fleet:,} devices"
         if self.whole is None:
             return f"{said}."
         size, spread = self.whole
@@ -189,6 +190,8 @@ class Recommendation:
         if not reached:
             top = max(self.rows, key=lambda row: row.accuracy)
             goal = f"{self.score.target(self.target)} within {quantity(self.duration_s)} s"
+            if self.duration_s < self.given_s:
+                goal += f", as much of the {quantity(self.given_s)} s as is searched without --over"
             return f"no candidate reaches {goal}; the highest is {self.score.show(top.accuracy)}, {top.candidate.name}"
         broken = [c for c in self.where if not any(c.met(row.limits[c.text].median) for row in reached)] or self.where
         nearest = min(reached, key=lambda row: row.limits[broken[0].text].median)
@@ -211,7 +214,7 @@ def choices_of(candidate: Candidate) -> dict[str, Any]:
     return said | {key: value for key, value in candidate.choices.items() if key not in said}
 
 
-def recommendation(search: Search, estimates: Mapping[int, Pace], experiment: Experiment | None) -> Recommendation:
+def recommendation(search: Search, experiment: Experiment | None) -> Recommendation:
     """The outcome of a search that has ended."""
     from .estimate import simulated
 
@@ -225,7 +228,7 @@ def recommendation(search: Search, estimates: Mapping[int, Pace], experiment: Ex
             PlanRow(
                 candidate=candidate,
                 rung=search.reached_rung[candidate.index],
-                estimate=estimates[candidate.index],
+                estimate=search.foreseen[candidate.index].pace,
                 simulated=simulated(runs),
                 costs={name: search.cost(candidate, name) for name in names},
                 limits={c.text: Spread(tuple(c.metric.of(run) for run in runs)) for c in search.where},
@@ -245,6 +248,7 @@ def recommendation(search: Search, estimates: Mapping[int, Pace], experiment: Ex
         where=tuple(search.where),
         seeds=len(search.seeds),
         duration_s=search.duration_s,
+        given_s=search.given_s,
         rows=tuple(rows),
         chosen=chosen,
         experiment=experiment,
@@ -284,6 +288,10 @@ def _edges(made: Recommendation, row: PlanRow) -> list[str]:
             word = "smaller" if value == numbers[0] else "larger"
             hints.append(f"{key} = {show(value)} is the end of what was tried: {word} values may be better still.")
     return hints
+
+
+def _without_thrift(candidate: Candidate) -> dict[str, Any]:
+    return {"algorithm": candidate.algorithm} | {k: v for k, v in candidate.choices.items() if k not in THRIFT}
 
 
 def table(made: Recommendation) -> Columns:

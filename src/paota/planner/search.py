@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -13,17 +15,21 @@ import numpy as np
 from ..errors import UserError
 from ..experiment import Experiment
 from ..rng import seed_numbers
+from ..runs.lock import only_one
 from ..runs.measures import Spread
-from ..runs.pool import Update, Watch, run_tasks
+from ..runs.pool import Pool, Update, Watch
 from ..runs.results import Trajectory
 from ..runs.task import RunTask
 from ..sweeps.metrics import Metric, parse_metric
+from ..timing.schemes import Synchronous
 from . import folder as folders
-from .candidates import SEARCHED, Candidate, base_of, candidates_of, entries_of
+from .candidates import SEARCHED, Candidate, affordable, base_of, candidates_of, entries_of
 from .constraints import Constraint, parse_constraint
 from .folder import PlanSpec
-from .halving import Rung, Until, is_over, ranked, rungs, survivors
+from .foresight import Foresight, foresight_of
+from .halving import FACTOR, Rung, Until, is_over, ranked, rungs, survivors
 
+SPARE = 1.1  # room of a program, beside the largest event of the first seed
 NOISELESS_DBM = -400.0
 MOST_CHECKED_UPDATES = 2_000_000  # of the whole fleet, in one run
 STAGES = {"0": "first rung", "1": "second rung", "2": "final", "thrift": "less power", "check": "what limits it"}
@@ -45,6 +51,7 @@ class Search:
     runs: dict[int, dict[int, Trajectory]] = field(default_factory=dict)
     reached_rung: dict[int, int] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
+    foreseen: dict[int, Foresight] = field(default_factory=dict)
     updates: int = 0  # of devices, computed in all
     score: str = "accuracy"
 
@@ -55,12 +62,15 @@ class Search:
         stop_at = max([spec.target, *(c.metric.argument for c in self.where if c.metric.kind.argument)])
         self.stop_at = stop_at
         self.base = base_of(spec.experiment, spec.target, stop_at)
-        self.fleet = self.base.data.devices
+        self.fleet, self.given_s = self.base.data.devices, self.duration_s
         asked = {axis.key for axis in spec.axes}
         if self.fleet > SEARCHED and "data.devices" not in asked:
             self.base = self.base.override({"data.devices": SEARCHED})
+        if not spec.axes:
+            self.base = affordable(self.base)
         entries = entries_of(spec.experiment, spec.algorithms)
         self.candidates: list[Candidate] = list(candidates_of(self.base, entries, spec.axes))
+        self.pool = Pool(self.jobs, self.ray)
         self.seeds = seed_numbers(spec.seeds, spec.experiment.seed)
         self.grid = len(self.candidates)
         self.noiseless: Candidate | None = None
@@ -73,7 +83,11 @@ class Search:
         return float(self.base.horizon.duration_s or 0.0)
 
     def run(self) -> None:
-        """All rungs, the choice, and what it leaves open."""
+        """All rungs, the choice, and what it leaves open; one process at a time in a folder."""
+        with only_one(self.path), self.pool:
+            self._run()
+
+    def _run(self) -> None:
         alive = list(self.candidates)
         steps = rungs(self.seeds, self.duration_s)
         for i, rung in enumerate(steps):
@@ -107,8 +121,28 @@ class Search:
         metric = self.best if name is None else Metric(name, self.best.argument)
         return Spread(tuple(metric.of(run) for run in self.known([candidate])[candidate.index]))
 
+    def foresee(self, candidates: Sequence[Candidate]) -> None:
+        """Find out what is known of these candidates before anything is learned."""
+        for candidate in candidates:
+            if candidate.index not in self.foreseen:
+                self.foreseen[candidate.index] = foresight_of(candidate)
+
+    def room_of(self, candidate: Candidate) -> tuple[int, int]:
+        """For the events of all its kin, which then share one compiled program: that takes longer than a short run.
+
+        Another seed has events of another size: a little more than the first one's.
+        """
+        kin = [
+            self.foreseen[c.index] for c in self.candidates if c.index in self.foreseen and _kin(c) == _kin(candidate)
+        ]
+        if len(kin) < 2 or isinstance(candidate.contestant.algorithm.scheme, Synchronous):
+            return 0, 0
+        most = math.ceil(SPARE * max(one.most_ready for one in kin))
+        return min(most, candidate.experiment.data.devices), max(one.stalest for one in kin)
+
     def compute(self, candidates: Sequence[Candidate], rung: Rung, name: str) -> None:
         """Simulate what is missing of a rung; a run that is over is not repeated."""
+        self.foresee(candidates)
         tasks, wanted = [], {}
         for candidate in candidates:
             mine = self.runs.setdefault(candidate.index, {})
@@ -124,13 +158,14 @@ class Search:
                 RunTask(
                     key=key, experiment=candidate.experiment.to_dict(), base=str(candidate.experiment.base), seeds=seeds,
                     folder=str(path), callbacks=(Until(rung.until_s),), title=candidate.name, devices=False,
+                    room=self.room_of(candidate),
                 )
             )  # fmt: skip
         names = {key: candidate.name for key, (candidate, _, _) in wanted.items()}
         with self.watching(STAGES[name], names) as watch:
             for key in names.keys() - {task.key for task in tasks}:
                 watch(Update(key, "done", 1.0))
-            failed = run_tasks(tasks, workers=self.jobs, ray=self.ray, watch=watch)
+            failed = self.pool.run(_kin_apart(tasks, [wanted[task.key][0] for task in tasks]), watch)
         for key, (candidate, path, seeds) in wanted.items():
             result = None if key in failed else folders.finished(path, candidate.experiment, seeds)
             if result is None:
@@ -177,10 +212,29 @@ class Search:
         if self.fleet > SEARCHED and fits:
             run = self.known([chosen])[chosen.index][0]
             if updates_of(run) * self.fleet / searched <= MOST_CHECKED_UPDATES:
-                self.whole = self._more(chosen, {"data.devices": self.fleet})
+                # The timeline of so many devices is long: no longer than it needs to be.
+                enough_s = min(self.duration_s, FACTOR * self.cost(chosen, "seconds_to").high)
+                self.whole = self._more(chosen, {"data.devices": self.fleet, "duration_s": enough_s})
                 self.compute([self.whole], Rung(self.seeds[:1], self.duration_s), "check")
                 if self.whole.index in self.failed:
                     self.whole = None
+
+
+def _kin(candidate: Candidate) -> tuple[Any, ...]:
+    """Equal for candidates that differ in their pace and in numbers alone."""
+    contestant = candidate.contestant
+    payload, server = getattr(contestant.algorithm, "payload", None), type(contestant.server.optimiser)
+    return contestant.label, payload, server, candidate.experiment.data.devices
+
+
+def _kin_apart(tasks: Sequence[RunTask], candidates: Sequence[Candidate]) -> list[RunTask]:
+    """Kin behind each other, so that no two processes compile the same program at the same time."""
+    seen: Counter[tuple[Any, ...]] = Counter()
+    turns = []
+    for candidate in candidates:
+        turns.append(seen[_kin(candidate)])
+        seen[_kin(candidate)] += 1
+    return [tasks[i] for i in np.argsort(turns, kind="stable")]
 
 
 def updates_of(run: Trajectory) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ def require_ray() -> None:
         raise UserError("--ray needs Ray: pip install ray")
 
 
-def run_on_ray(tasks: Sequence[PoolTask], address: str, watch: Watch) -> None:
-    """`address` as Ray understands it; empty: the cluster of `RAY_ADDRESS`, else one on this machine."""
+@contextlib.contextmanager
+def cluster(address: str) -> Iterator[None]:
+    """Connected to a cluster; `address` as Ray understands it, empty: that of `RAY_ADDRESS`, else one on this machine."""
     require_ray()
     import ray  # type: ignore[import-not-found]
 
@@ -37,21 +39,28 @@ def run_on_ray(tasks: Sequence[PoolTask], address: str, watch: Watch) -> None:
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise UserError(f"--ray cannot reach a cluster at '{address or 'this machine'}': {reason_of(error)}") from None
     try:
-        remote: Any = ray.remote(num_cpus=1)(_compute_elsewhere)
-        submitted = {remote.remote(task): task for task in tasks}
-        while submitted:
-            (ready, *_), _ = ray.wait(list(submitted), num_returns=1)
-            task = submitted.pop(ready)
-            try:
-                _unpack(ray.get(ready), Path(task.folder))
-            except Exception as error:  # the other tasks must not suffer
-                cause = getattr(error, "cause", None)
-                reason = reason_of(cause if isinstance(cause, Exception) else error)
-                watch(Update(task.key, "failed", reason=reason))
-            else:
-                watch(Update(task.key, "done", 1.0))
+        yield
     finally:
         ray.shutdown()
+
+
+def run_on_ray(tasks: Sequence[PoolTask], watch: Watch) -> None:
+    """Compute tasks on the cluster that this process is connected to."""
+    import ray
+
+    remote: Any = ray.remote(num_cpus=1)(_compute_elsewhere)
+    submitted = {remote.remote(task): task for task in tasks}
+    while submitted:
+        (ready, *_), _ = ray.wait(list(submitted), num_returns=1)
+        task = submitted.pop(ready)
+        try:
+            _unpack(ray.get(ready), Path(task.folder))
+        except Exception as error:  # the other tasks must not suffer
+            cause = getattr(error, "cause", None)
+            reason = reason_of(cause if isinstance(cause, Exception) else error)
+            watch(Update(task.key, "failed", reason=reason))
+        else:
+            watch(Update(task.key, "done", 1.0))
 
 
 def _compute_elsewhere(task: Any) -> dict[str, bytes]:

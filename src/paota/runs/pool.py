@@ -1,7 +1,8 @@
 """Tasks side by side: in this process, in processes of their own, or on a Ray cluster.
 
-A task that fails, or whose process dies, ends nothing but itself. What it has finished lies in its folder, so that the
-same tasks can be asked for again, and only the missing ones need computing. No worker outlives the process that started it.
+A task that fails ends nothing but itself; one whose process dies is tried once more. What a task has finished lies in its
+folder, so that the same tasks can be asked for again, and only the missing ones need computing. No worker outlives the process
+that started it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 from ..errors import UserError
 
@@ -52,37 +53,93 @@ class Update:
 Watch = Callable[[Update], None]
 
 
+class Pool:
+    """Where tasks are computed. Its processes, or its cluster, stay for the next tasks until it is left.
+
+    Args:
+        workers: processes; 1 computes everything in this one.
+        ray: the address of a Ray cluster to be used instead (empty: Ray's default).
+    """
+
+    def __init__(self, workers: int, ray: str | None = None) -> None:
+        self.count, self.ray = workers, ray
+        self._workers: list[_Worker] = []
+        self._cluster = contextlib.ExitStack()
+        self._cluster_reached = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        for worker in self._workers:
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join()
+            worker.pipe.close()
+        self._cluster.close()
+
+    def run(self, tasks: Sequence[PoolTask], watch: Watch = lambda update: None) -> dict[str, str]:
+        """Compute all tasks, the first ones first.
+
+        Args:
+            tasks: with different keys.
+            watch: is called with every update, in this process.
+
+        Returns:
+            Why tasks failed, by key; empty if none did.
+        """
+        failed = {}
+
+        def watched(update: Update) -> None:
+            if update.kind == "failed":
+                failed[update.key] = update.reason
+            watch(update)
+
+        if self.ray is not None and tasks:
+            from .on_ray import cluster, run_on_ray
+
+            if not self._cluster_reached:
+                self._cluster.enter_context(cluster(self.ray))
+                self._cluster_reached = True
+            run_on_ray(tasks, watched)
+        elif self.count == 1:
+            for task in tasks:
+                watched(compute(task, watched))
+        elif tasks:
+            self._run_in_processes(tasks, watched)
+        return failed
+
+    def _run_in_processes(self, tasks: Sequence[PoolTask], watch: Watch) -> None:
+        count = min(self.count, len(tasks))
+        threads = max(1, (os.cpu_count() or 1) // count)
+        waiting, died = deque(tasks), set[str]()
+        alive = [worker for worker in self._workers if worker.process.is_alive()]
+        self._workers = workers = [*alive, *(_start_worker(threads) for _ in range(count - len(alive)))]
+        while True:
+            for i, worker in enumerate(workers):
+                if worker.task is None and waiting:
+                    if worker.pipe.closed:
+                        workers[i] = worker = _start_worker(threads)
+                    worker.submit(waiting.popleft())
+            busy = {worker.pipe: worker for worker in workers if worker.task is not None}
+            if not busy:
+                return
+            for pipe in wait(list(busy)):
+                worker = busy[pipe]  # type: ignore[index]  # only connections were waited for
+                task, update = worker.task, worker.receive()
+                if worker.pipe.closed and task is not None and task.key not in died:
+                    died.add(task.key)
+                    waiting.append(task)
+                else:
+                    watch(update)
+
+
 def run_tasks(
     tasks: Sequence[PoolTask], *, workers: int, ray: str | None = None, watch: Watch = lambda update: None
 ) -> dict[str, str]:
-    """Compute all tasks, the first ones first.
-
-    Args:
-        tasks: with different keys.
-        workers: processes; 1 computes everything in this one.
-        ray: the address of a Ray cluster to be used instead (empty: Ray's default).
-        watch: is called with every update, in this process.
-
-    Returns:
-        Why tasks failed, by key; empty if none did.
-    """
-    failed = {}
-
-    def watched(update: Update) -> None:
-        if update.kind == "failed":
-            failed[update.key] = update.reason
-        watch(update)
-
-    if ray is not None:
-        from .on_ray import run_on_ray
-
-        run_on_ray(tasks, ray, watched)
-    elif workers == 1:
-        for task in tasks:
-            watched(compute(task, watched))
-    elif tasks:
-        _run_in_processes(tasks, min(workers, len(tasks)), watched)
-    return failed
+    """Compute all tasks in a `Pool` of their own; arguments and result are those of the pool and of its `run`."""
+    with Pool(workers, ray) as pool:
+        return pool.run(tasks, watch)
 
 
 def compute(task: PoolTask, watch: Watch) -> Update:
@@ -124,30 +181,6 @@ class _Worker:
         if update.kind != "advanced":
             self.task = None
         return update
-
-
-def _run_in_processes(tasks: Sequence[PoolTask], count: int, watch: Watch) -> None:
-    threads = max(1, (os.cpu_count() or 1) // count)
-    waiting = deque(tasks)
-    workers = [_start_worker(threads) for _ in range(count)]
-    try:
-        while True:
-            for i, worker in enumerate(workers):
-                if worker.task is None and waiting:
-                    if worker.pipe.closed:
-                        workers[i] = worker = _start_worker(threads)
-                    worker.submit(waiting.popleft())
-            busy = {worker.pipe: worker for worker in workers if worker.task is not None}
-            if not busy:
-                return
-            for pipe in wait(list(busy)):
-                watch(busy[pipe].receive())  # type: ignore[index]  # only connections were waited for
-    finally:
-        for worker in workers:
-            worker.process.terminate()
-        for worker in workers:
-            worker.process.join()
-            worker.pipe.close()
 
 
 def _start_worker(threads: int) -> _Worker:

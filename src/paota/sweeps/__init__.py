@@ -62,11 +62,7 @@ def sweep(
         with tempfile.TemporaryDirectory(prefix="paota-sweep-") as temporary:
             path = folders.begin(Path(temporary) / "sweep", spec)
             return gather(path, spec, compute(path, spec, jobs=jobs, callbacks=callbacks), keep=False)
-    if (Path(out) / folders.FILE).is_file():
-        folders.refuse_other(out, spec)
-        path = Path(out)
-    else:
-        path = folders.begin(out, spec)
+    path = folders.begin_or_go_on(out, spec)
     return gather(path, spec, compute(path, spec, jobs=jobs, callbacks=callbacks))
 
 

@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
 from ..experiment import Experiment
 from ..runs import files
-from ..runs import folder as run_folder
-from ..runs.checkpoint import differences
-from ..runs.contents import fingerprints
+from ..runs.collection import Collection
 from ..runs.results import Result
 from .grid import Axis, Point, make_points
 
-FORMAT = 1
-FILE = "sweep.json"
+SWEEPS = Collection("sweep", "sweep.json", "points", format=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +42,7 @@ class SweepSpec:
         over = {axis.key: list(axis.values) for axis in self.axes}
         made: dict[str, Any] = files.jsonable(
             {
-                "format": FORMAT, "seeds": self.seeds, "over": over, "experiment": self.experiment.to_dict(),
+                "format": SWEEPS.format, "seeds": self.seeds, "over": over, "experiment": self.experiment.to_dict(),
                 "equal": self.equal,
             }
         )  # fmt: skip
@@ -55,63 +51,41 @@ class SweepSpec:
 
 def begin(folder: str | Path, spec: SweepSpec) -> Path:
     """A new sweep folder for `spec`; what cannot be written leaves nothing behind."""
-    path = run_folder.new_folder(folder)
-    try:
-        files.write_json(
-            path / FILE,
-            {
-                **spec.identity(), "axes": [a.key for a in spec.axes], "best": spec.best,
-                "duration_s": spec.duration_s, "contents": fingerprints(spec.experiment),
-            },
-        )  # fmt: skip
-        (path / "points").mkdir()
-    except (UserError, OSError) as error:  # read-only or full: leave no half-made folder
-        (path / FILE).unlink(missing_ok=True)
-        path.rmdir()
-        raise (
-            error if isinstance(error, UserError) else UserError(f"cannot write into '{folder}': {error.strerror}")
-        ) from None
-    return path
+    more = {"axes": [axis.key for axis in spec.axes], "best": spec.best, "duration_s": spec.duration_s}
+    return SWEEPS.begin(folder, {**spec.identity(), **more}, spec.experiment)
+
+
+def begin_or_go_on(folder: str | Path, spec: SweepSpec) -> Path:
+    """The folder of this sweep, new or begun; one of another sweep is refused."""
+    if not SWEEPS.is_begun(folder):
+        return begin(folder, spec)
+    refuse_other(folder, spec)
+    return Path(folder)
 
 
 def read(folder: str | Path) -> SweepSpec:
     """What the sweep is about that was begun in `folder`."""
-    file = Path(folder) / FILE
-    if not file.is_file():
-        raise UserError(f"'{folder}' holds no sweep to go on with (no {FILE} in it)")
-    found = files.read_json(file)
+    found = SWEEPS.read(folder)
     try:
-        if found["format"] != FORMAT:
-            raise UserError(f"'{file}' was written by another version of paota (format {found['format']})")
-        axes = tuple(Axis(key, tuple(found["over"][key])) for key in found["axes"])
-        seeds, best = found["seeds"], str(found["best"])
-        seeds = tuple(map(int, seeds)) if isinstance(seeds, list) else int(seeds)
-        table = dict(found["experiment"])
-        equal, duration_s = (
-            str(found.get("equal", "rounds")),
-            found.get("duration_s"),
-        )  # sweeps of version 0.1 have neither
+        seeds = found["seeds"]
+        return SweepSpec(
+            experiment=Experiment.from_dict(dict(found["experiment"])),
+            axes=tuple(Axis(key, tuple(found["over"][key])) for key in found["axes"]),
+            seeds=tuple(map(int, seeds)) if isinstance(seeds, list) else int(seeds), best=str(found["best"]),
+            equal=str(found.get("equal", "rounds")), duration_s=found.get("duration_s"),  # version 0.1 had neither
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"'{file}' is damaged: {error!r}") from None
-    return SweepSpec(
-        experiment=Experiment.from_dict(table), axes=axes, seeds=seeds, best=best, equal=equal, duration_s=duration_s
-    )
+        raise SWEEPS.damaged(folder, error) from None
 
 
 def refuse_other(folder: str | Path, spec: SweepSpec) -> None:
     """A folder holds one sweep: say what differs from the one that is asked for."""
-    for name, now, then in differences(spec.identity(), read(folder).identity()):
-        raise UserError(f"'{folder}' holds another sweep: {name} was {then} and is {now}")
+    SWEEPS.refuse_other(folder, spec.identity(), read(folder).identity())
 
 
 def refuse_changed_files(folder: str | Path, spec: SweepSpec) -> None:
     """Points computed from other data, traces or plug-ins than the rest would decide the answer: say what has changed."""
-    then = files.read_json(Path(folder) / FILE).get("contents", {})
-    for path, now in fingerprints(spec.experiment).items():
-        if then.get(path, now) != now:
-            raise UserError(
-                f"'{path}' has changed since the sweep in '{folder}' began: put it back, or begin a new sweep"
-            )
+    SWEEPS.refuse_changed_files(folder, spec.experiment)
 
 
 def path_of(folder: Path, spec: SweepSpec, point: Point) -> Path:
@@ -126,12 +100,4 @@ def inner_path(point: int, points: int) -> str:
 
 def finished(path: Path, point: Point, seeds: int | tuple[int, ...]) -> Result | None:
     """The result of a point that is done; None if it is not. One that belongs elsewhere is refused."""
-    if not run_folder.is_finished(path):
-        return None
-    result = run_folder.load(path)
-    for name, now, then in run_folder.differences_from(result, point.experiment, seeds):
-        raise UserError(
-            f"'{path}' belongs to another sweep: {name} was {then} and is {now}; remove it to compute it again"
-        )
-    run_folder.remove_leftovers(path)
-    return result
+    return SWEEPS.finished(path, point.experiment, seeds)

@@ -129,6 +129,14 @@ class Metric:
             return f"{quantity(1000 * value)} m{self.unit}"
         return f"{quantity(value)} {self.unit}"
 
+    def between(self, spread: Spread) -> str:
+        """`97.3 to 113 s`: the middle half, with the unit once."""
+        low, high = self.show(spread.low), self.show(spread.high)
+        unit = high.partition(" ")[2]
+        return (
+            f"{low.removesuffix(unit).rstrip()} to {high}" if unit and low.endswith(f" {unit}") else f"{low} to {high}"
+        )
+
     @property
     def unit(self) -> str:
         """Of what is spent; empty for all others."""

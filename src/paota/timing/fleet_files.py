@@ -264,7 +264,7 @@ def _check_values(name: str, value: Floats, missing: NDArray[np.bool_], where: C
         bad, wanted = ~missing & ~((value > 0) & np.isfinite(value)), "a finite number above 0"
     if bad.any():
         wrong = int(np.argmax(bad))
-        shown = "not a number" if math.isnan(value[wrong]) else f"{value[wrong]:g}"
+        shown = "NaN" if math.isnan(value[wrong]) else f"{value[wrong]:g}"
         raise UserError(f"{where(wrong)}: {name} must be {wanted}, not {shown}")
 
 
