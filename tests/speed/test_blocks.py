@@ -79,6 +79,13 @@ def test_a_rule_that_needs_all_models_gets_them_or_is_refused(monkeypatch):
         simulate.run(table)
 
 
+def test_what_is_held_of_a_device_knows_how_long_its_signal_is():
+    """Two frequencies, two parts of a complex number: a vote is four numbers a weight; a model and an update are two."""
+    fsk_vote, paota_ = (paota.Experiment.from_dict({"algorithms": [{"name": name}]}) for name in ("fsk-vote", "paota"))
+    held = [structures.row_bytes(made.contestants[0].algorithm, 100) for made in (paota_, fsk_vote)]
+    assert held == [4 * 2 * 100, 4 * 5 * 100]
+
+
 def test_a_digital_rule_without_reports_trains_every_device_once(monkeypatch):
     """Weights that follow from the timeline need no first pass: twice the training would be a waste."""
     passes = []

@@ -15,6 +15,7 @@ from ..errors import UserError
 from ..experiment import Experiment, as_experiment
 from ..rng import Seeds, seed_numbers
 from ..runs.files import to_toml, write_csv, write_text
+from ..runs.lock import only_one
 from ..sweeps.grid import Axis, make_axes
 from ..sweeps.metrics import SPENT, parse_metric
 from ..timing.schemes import Periodic
@@ -146,7 +147,8 @@ def curve_of(candidate: Candidate) -> list[Pace]:
 def answer(search: Search, *, estimates: Mapping[int, Pace] | None = None, keep: bool = True) -> Recommendation:
     """Search, and write the answer into the plan's folder; `estimates` of all candidates, if they are at hand."""
     known = dict(estimates_of(search.candidates) if estimates is None else estimates)
-    search.run()
+    with only_one(search.path):
+        search.run()
     known |= estimates_of([c for c in search.candidates if c.index in search.reached_rung and c.index not in known])
     chosen = search.chosen
     experiment = None if chosen is None else final_experiment(search.spec.experiment, chosen, search.spec.target)

@@ -53,13 +53,9 @@ def begin(folder: str | Path, spec: PlanSpec) -> Path:
     path = run_folder.new_folder(folder)
     try:
         files.write_json(path / FILE, {**spec.identity(), "contents": fingerprints(spec.experiment)})
-        (path / "runs").mkdir()
-    except (UserError, OSError) as error:
-        (path / FILE).unlink(missing_ok=True)
+    except UserError:  # read-only or full: leave no half-made folder
         path.rmdir()
-        raise (
-            error if isinstance(error, UserError) else UserError(f"cannot write into '{folder}': {error.strerror}")
-        ) from None
+        raise
     return path
 
 

@@ -12,7 +12,10 @@ from ..errors import UserError
 
 @contextlib.contextmanager
 def only_one(folder: str | Path) -> Iterator[None]:
-    """Hold `folder` for this process; a second one is refused in a sentence. However the process ends, it lets go."""
+    """Hold `folder` for this process; a second one is refused in a sentence. However the process ends, it lets go.
+
+    Whoever holds it finds no half-written files in it: those of a process that was killed are removed first.
+    """
     try:
         import fcntl
     except ImportError:  # a system without such locks
@@ -27,6 +30,9 @@ def only_one(folder: str | Path) -> Iterator[None]:
     except OSError:  # a file system without locks
         pass
     try:
+        for part in Path(folder).rglob(".*.part"):  # as `files.atomic` names them
+            with contextlib.suppress(OSError):  # not ours, or on a disk that can only be read
+                part.unlink()
         yield
     finally:
         os.close(descriptor)

@@ -64,13 +64,9 @@ def begin(folder: str | Path, spec: SweepSpec) -> Path:
                 "duration_s": spec.duration_s, "contents": fingerprints(spec.experiment),
             },
         )  # fmt: skip
-        (path / "points").mkdir()
-    except (UserError, OSError) as error:  # read-only or full: leave no half-made folder
-        (path / FILE).unlink(missing_ok=True)
+    except UserError:  # read-only or full: leave no half-made folder
         path.rmdir()
-        raise (
-            error if isinstance(error, UserError) else UserError(f"cannot write into '{folder}': {error.strerror}")
-        ) from None
+        raise
     return path
 
 
