@@ -11,10 +11,14 @@ from ..errors import UserError
 
 
 @contextlib.contextmanager
-def only_one(folder: str | Path) -> Iterator[None]:
+def only_one(folder: str | Path, *, patient: bool = False) -> Iterator[None]:
     """Hold `folder` for this process; a second one is refused in a sentence. However the process ends, it lets go.
 
     Whoever holds it finds no half-written files in it: those of a process that was killed are removed first.
+
+    Args:
+        folder: that exists.
+        patient: wait until the other one is done, instead.
     """
     try:
         import fcntl
@@ -23,7 +27,7 @@ def only_one(folder: str | Path) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         raise UserError(f"another process is at work in '{folder}': wait for it, or stop it") from None
