@@ -21,11 +21,11 @@ def in_blocks_of_sixteen(monkeypatch, held_bytes=0):
 
 ALGORITHMS = [
     {"name": "paota"},
-    {"name": "paota", "label": "physical", "payload": "update", "power": {"cap": "physical"}},
     {"name": "local-sgd", "weighting": "samples"},
     {"name": "cotaf", "fading": True},
     {
-        "name": "paota", "label": "otherwise", "payload": "update", "server": {"optimiser": "momentum"},
+        "name": "paota", "label": "otherwise", "payload": "update", "power": {"cap": "physical"},
+        "server": {"optimiser": "momentum"},
         "training": {"epochs": 1, "optimiser": "momentum", "momentum": 0.5, "schedule": "cosine"},
     },
 ]  # fmt: skip

@@ -134,14 +134,14 @@ texts = st.tuples(heads, lines).map(lambda parts: "\n".join([parts[0], *parts[1]
 @given(texts | st.binary(max_size=200))
 @settings(max_examples=200, deadline=None)
 def test_any_file(tmp_path_factory, content):
-    read_or_refuse(tmp_path_factory.mktemp("fleet"), content)
+    read_or_refuse(tmp_path_factory.getbasetemp(), content)
 
 
 @pytest.mark.slow
 @given(texts | st.binary(max_size=200))
 @settings(max_examples=10_000, deadline=None)
 def test_any_file_many(tmp_path_factory, content):
-    read_or_refuse(tmp_path_factory.mktemp("fleet"), content)
+    read_or_refuse(tmp_path_factory.getbasetemp(), content)
 
 
 def read_or_refuse(folder, content):
