@@ -27,7 +27,7 @@ class Participants(NamedTuple):
         )
 
 
-KINDS = (np.int64, np.int64, np.int64, np.float64, np.float64)  # of the columns of `Participants`
+CODES = "qqqdd"  # types of the columns of `Participants`: whole numbers and floats of 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,32 +134,19 @@ class Timeline:
 class Builder:
     """A timeline in the making, event by event, in little more memory than it takes in the end."""
 
-    BLOCK = 1024  # events that are joined at once: an array of few numbers takes several times their room
-
     def __init__(self) -> None:
-        self._time_s, self._counts = array("d"), array("q")
-        self._columns: tuple[list[NDArray[Any]], ...] = tuple([] for _ in Participants._fields)
-        self._recent: list[Participants] = []
+        self._time_s, self._ready = array("d"), array("q")
+        self._flat = {name: array(code) for name, code in zip(Participants._fields, CODES, strict=True)}
 
     def add(self, time_s: float, participants: Participants) -> None:
         """The next event."""
         self._time_s.append(time_s)
-        self._counts.append(len(participants.device))
-        self._recent.append(participants)
-        if len(self._recent) == self.BLOCK:
-            self._join_recent()
-
-    def _join_recent(self) -> None:
-        for i, (column, kind) in enumerate(zip(self._columns, KINDS, strict=True)):
-            column.append(np.concatenate([np.zeros(0, kind), *(np.asarray(part[i], kind) for part in self._recent)]))
-        self._recent.clear()
+        self._ready.append(len(participants.device))
+        for column, values in zip(self._flat.values(), participants, strict=True):
+            column.frombytes(np.asarray(values, column.typecode).tobytes())
 
     def timeline(self) -> Timeline:
         """All of it. The builder is empty then."""
-        self._join_recent()
-        flat: dict[str, Any] = {}
-        for name, column in zip(Participants._fields, self._columns, strict=True):
-            flat[name] = np.concatenate(column)
-            column.clear()
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(self._counts, np.int64))])
-        return Timeline(time_s=np.array(self._time_s, np.float64), offsets=offsets, **flat)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(self._ready, np.int64))])
+        flat: dict[str, Any] = {name: np.array(self._flat.pop(name)) for name in Participants._fields}
+        return Timeline(time_s=np.array(self._time_s), offsets=offsets, **flat)
