@@ -1,5 +1,6 @@
 """Whatever is asked for, however absurd, is answered with one sentence, quickly, and leaves nothing behind."""
 
+import re
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from paota.errors import UserError, is_plain, printable
 from paota.experiment import Experiment
 from paota.runs import files
 from paota.runs.folder import METRIC_TYPES, remove_leftovers
+from paota.simulate import planning
 
 SMALL = {
     "rounds": 3, "data": {"dataset": "synthetic", "devices": 4, "sizes": [20]}, "model": {"name": "softmax"},
@@ -61,6 +63,16 @@ def test_settings(capsys, monkeypatch, tmp_path, case):
     more = ["--set", "data.devices=1000"] if case == "memory of the plan" else []
     assert expected.lower() in refused(capsys, "run", "--preset", "quick", *words, *more)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_plan_says_what_it_takes(monkeypatch):
+    """60 rounds of about 4 ready devices of 8, judged by the first 50."""
+    monkeypatch.setattr(planning, "MANY_PARTICIPATIONS", 100)
+    told = []
+    table = {**SMALL, "rounds": 60, "algorithms": [{"name": "paota"}]}
+    simulate.plan(Experiment.from_dict({**table, "data": {**SMALL["data"], "devices": 8}}), tell=told.append)
+    (sentence,) = told
+    assert re.fullmatch(r"planning 2.* local trainings, which takes 0\.0 GiB and about 1 minute", sentence)
 
 
 def test_a_long_signal_is_known_before_memory_is_taken(monkeypatch):
