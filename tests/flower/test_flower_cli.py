@@ -60,7 +60,6 @@ def test_algorithms_are_chosen_by_label_and_must_be_deployable() -> None:
     with pytest.raises(paota.UserError, match="did you mean 'paota'"):
         Deployment(algorithms="poata").contestants(experiment)
     others = [{"name": name} for name in ALGORITHMS if ALGORITHMS[name].__module__.startswith("paota.")]
-    others = [entry for entry in others if entry["name"] not in ("fedat", "age-based")]
     assert len(Deployment().contestants(paota.Experiment.from_dict({"algorithms": others}))) == len(others)
 
 

@@ -28,15 +28,15 @@ class LocalFederation(Processes):
 
     With `secure` (the default) the SuperLink speaks TLS only and accepts only SuperNodes whose keys were registered;
     `keys` is a folder made by `certificates`, one of its own if there is none. With `nodes=False` the SuperNodes are
-    elsewhere.
+    elsewhere; with `warm=False` they start a process for each message, as Flower does.
     """
 
     def __init__(
         self, folder: Path, devices: int, *, secure: bool = True, environment: Mapping[str, str] | None = None,
-        keys: Path | None = None, nodes: bool = True,
+        keys: Path | None = None, nodes: bool = True, warm: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(folder, environment)
-        self.devices, self.secure, self.nodes = devices, secure, nodes
+        self.devices, self.secure, self.nodes, self.warm = devices, secure, nodes, warm
         self.keys = (keys or self.folder / "keys").resolve()
         self.port = free_port()
         self.node_ids: list[int] = []  # by device, as Flower numbers them: the key decides who is which device
@@ -47,7 +47,8 @@ class LocalFederation(Processes):
         if self.secure:
             self._register_nodes()
         if self.nodes:
-            self.start_warm()
+            if self.warm:
+                self.start_warm()
             for device in range(self.devices):
                 self.start_node(device)
 
@@ -55,7 +56,7 @@ class LocalFederation(Processes):
         """SuperNode of device k: `partition-id` k of `num-partitions` K."""
         self.start_supernode(
             f"node-{device}", f"{HOST}:{self.port}", _node_config(device, self.devices),
-            look_every_s=max(0.25, 0.025 * self.devices),  # all of them together, 40 times a second
+            look_every_s=max(0.25, 0.025 * self.devices) if self.warm else None,  # all together, 40 times a second
             security=_security(self.keys, device) if self.secure else ["--insecure"],
         )  # fmt: skip
 
