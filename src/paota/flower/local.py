@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from ..errors import UserError
 from .processes import HOST, Processes, free_port, listening
 
 CONNECTION = "local"
+FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0  # before a device tries again
+LASTING_S = 30.0  # a SuperNode that lived so long had reached its server
 REGISTER = """
 import sys
 from flwr.cli.app import app
@@ -128,13 +130,31 @@ class Device(Processes):
 
     def begin(self) -> None:
         self.start_warm()
+        self._start_node()
+
+    def wait(self, show: Callable[[str], None] = print) -> int:
+        """As long as the server may come back; the exit code of a SuperNode that cannot take part.
+
+        A SuperNode ends itself when a server that has been started anew does not know it yet. Then another one begins.
+        """
+        pause_s, has_worked = FIRST_PAUSE_S, False
+        while True:
+            began = time.monotonic()
+            code = self.running["node"].wait()
+            lasted = time.monotonic() - began > LASTING_S
+            has_worked |= lasted or code == 0
+            if not has_worked:
+                return code
+            pause_s = FIRST_PAUSE_S if lasted else min(2 * pause_s, LAST_PAUSE_S)
+            show(f"the server at {self.server} does not know this device (any more); again in {pause_s:g} s")
+            time.sleep(pause_s)
+            self.kill("node")
+            self._start_node()
+
+    def _start_node(self) -> None:
         self.start_supernode(
             "node", self.server, self.node_config, look_every_s=0.25, security=self.security, stdout=None
         )
-
-    def wait(self) -> int:
-        """Until the SuperNode ends; its exit code."""
-        return self.running["node"].wait()
 
 
 def _node_config(device: int, devices: int) -> str:
