@@ -89,9 +89,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     args = parser.parse_args()
     meter = Meter()
-    print(
-        "| devices | client processes | order to answer (longest) | of a round of all, a training | processor time a training |"
-    )
+    print("| devices | client processes | order to answer (longest) | a round, over its devices | processor time |")
     print("|--:|---|--:|--:|--:|")
     for devices in args.devices:
         for name, warm in (("as Flower starts them", False), ("as `paota deploy` does", True)):

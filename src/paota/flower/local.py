@@ -15,6 +15,7 @@ from ..errors import UserError
 from .processes import HOST, Processes, free_port, listening
 
 CONNECTION = "local"
+START_S = 180.0  # for the SuperLink to listen: seconds, unless the machine is very busy
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0  # before a device tries again
 LASTING_S = 30.0  # a SuperNode that lived so long had reached its server
 REGISTER = """
@@ -86,7 +87,7 @@ class LocalFederation(Processes):
         else:
             command.append("--insecure")
         superlink = self.start("superlink", command)
-        latest = time.monotonic() + 60
+        latest = time.monotonic() + START_S
         while not listening(self.port):
             if superlink.poll() is not None or time.monotonic() > latest:
                 raise UserError(f"the SuperLink did not start: see '{self.folder / 'superlink.log'}'")
