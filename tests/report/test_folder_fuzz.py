@@ -29,10 +29,10 @@ from .factory import make_result
 QUICK, LONG = 60, 10_000
 COUNTS = [pytest.param(QUICK), pytest.param(LONG, marks=pytest.mark.slow)]
 NASTY = [b"\x00", b"\xff" * 8, b"PK\x03\x04", b"9" * 400, b"-", b"nan", b"inf", b"1e999", b"[" * 300, b'"', b",", b"\n"]
-EVIDENCE = [
-    "optimum", "targets", *(f"quiet/paota/{name}" for name in archive.ARRAYS), "quiet/paota/radiated",
-    "noise/cotaf/levels_dbm", "noise/cotaf/accuracy",
-]  # fmt: skip
+EVIDENCE = {
+    "optimum": 3, "targets": 2, **{f"quiet/paota/{name}": (3, 5) for name in archive.ARRAYS[:3]},
+    "quiet/paota/diverged": 3, "quiet/paota/radiated": 2, "noise/cotaf/levels_dbm": 4, "noise/cotaf/accuracy": (4, 3),
+}  # fmt: skip
 WORDS = [None, -1, 2**40, 2**70, 1e308, "x", "\x1b[31m", [], {}, True, [[1]], "9" * 5000]
 
 
@@ -147,7 +147,7 @@ def test_what_says_how_to_go_on(tmp_path, count):
     (tmp_path / "sweep.json").write_text(json.dumps({**sweep, "equal": "time", "experiment": {"rounds": 3}}))
     plan = planner.prepare(Experiment.from_dict({"rounds": 3, "algorithms": [{"name": "paota"}]}), target=0.5)
     (tmp_path / "plan.json").write_text(json.dumps({**plan.identity(), "contents": {}}))
-    files.write_npz(tmp_path / "evidence.npz", {name: np.ones(3) for name in EVIDENCE})
+    files.write_npz(tmp_path / "evidence.npz", {name: np.ones(shape) for name, shape in EVIDENCE.items()})
     (tmp_path / "live.json").write_text('{"format": 1, "title": "t", "units": []}')
     (tmp_path / "rounds.csv").write_text("label,algorithm,seed,round,time_s\npaota,paota,0,1,8.0\n")
     files.write_npz(tmp_path / "state.npz", {"model": np.zeros(3), "trainings": np.zeros(2, int)})
