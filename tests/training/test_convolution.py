@@ -109,9 +109,7 @@ def test_the_kernel_convolves_whatever_the_window(shape, window):
 
 @needs_kernel
 @pytest.mark.parametrize("window", [WINDOWS[0], WINDOWS[3]])
-@pytest.mark.parametrize(
-    ("shape", "rounding"), [((3, 7, 10, 16, 5, 5, 48), 2e-5), ((9, 5, 9, 32, 3, 3, 16), 2e-6)]
-)
+@pytest.mark.parametrize(("shape", "rounding"), [((3, 7, 10, 16, 5, 5, 48), 2e-5), ((9, 5, 9, 32, 3, 3, 16), 2e-6)])
 def test_whole_vectors_of_channels_go_by_winograd(shape, rounding, window):
     """Few multiplications, images that end inside a tile, and small errors all the same; eight points cost some more."""
     check(convolve(window), *operands(shape), terms=terms_of(shape), rounding=rounding)
