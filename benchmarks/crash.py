@@ -1,11 +1,12 @@
 """Kill commands at random moments, again and again, go on with them, and compare bytes with runs that were left alone.
 
-    python benchmarks/crash.py --kills 200                  # of run, sweep, reproduce and deploy in turn
+    python benchmarks/crash.py --kills 200                  # of run, sweep, reproduce, plan and deploy in turn
     python benchmarks/crash.py --kills 10 --only sweep
 
 After every signal (SIGKILL, SIGTERM or SIGINT, to the command alone, as a scheduler sends it) no process that the
-command had started may be left, and nothing that it printed may be a traceback. A deployment runs on real time, so of it
-only the ends are looked at. Linux: processes are found in /proc by a variable in their environment.
+command had started may be left, nothing that it printed may be a traceback, and it has ended by the signal or by its own
+code for it. What is finished all the same holds no half-written file. A deployment runs on real time, so of it only the
+ends are looked at. Linux: processes are found in /proc by a variable in their environment.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "PAOTA_CRASH"
 LEFT_S = 15.0  # for the processes of a killed command to notice
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+PYTHON_S = 0.3  # that Python needs before the program's first line, and Ctrl-C is its own
 EXPERIMENT = """
 rounds = {rounds}
 data = {{dataset = "synthetic", devices = 6, sizes = [20, 30]}}
@@ -53,34 +55,47 @@ class Kind:
     begin: Callable[[Path], list[str]]
     go_on: Callable[[Path], list[str]]
     begun: Callable[[Path], bool]
-    results: Callable[[Path], Iterable[Path]] = lambda out: ()
+    results: tuple[str, ...] = ()  # patterns
+
+    def files(self, out: Path) -> dict[str, bytes]:
+        """What came out in the folder `out`."""
+        return {str(file.relative_to(out)): file.read_bytes() for pattern in self.results for file in out.glob(pattern)}
 
 
 def kinds(work: Path, rounds: int) -> dict[str, Kind]:
     (work / "small.toml").write_text(EXPERIMENT.format(rounds=rounds))
     (work / "deployed.toml").write_text(DEPLOYED)
     small, deployed = str(work / "small.toml"), str(work / "deployed.toml")
-    tables = ("metrics.csv", "models.npz", "devices.npz", "own.npz")
-    over = ["--over", "timing.period_s=4,6,8", "--equal", "rounds", "--jobs", "2"]
-    reproduce = ["reproduce", "--quick", "--seeds", "1", "--part", "ablations", "--workers", "2", "--quiet"]
+    tables = ("metrics.csv", "*.npz")
+    often = ["--quiet", "--checkpoint-every", "0.1"]
+    together = ["--quiet", "--jobs", "2"]
+    over = ["--over", "timing.period_s=4,6,8"]
+    reproduce = ["reproduce", "--quick", "--seeds", "1", "--part", "paper", "--workers", "2", "--quiet"]
+    planned = ["--algorithms", "paota", "--target", "0.3", "--seeds", "2"]
     return {
         "run": Kind(
-            lambda out: ["run", small, "--seeds", "2", "--out", str(out), "--quiet", "--checkpoint-every", "0.1"],
-            lambda out: ["run", "--resume", str(out), "--quiet", "--checkpoint-every", "0.1"],
+            lambda out: ["run", small, "--seeds", "2", "--out", str(out), *often],
+            lambda out: ["run", "--resume", str(out), *often],
             lambda out: (out / "unfinished.json").exists() or (out / "run.json").exists(),
-            lambda out: [out / name for name in tables],
+            tables,
         ),
         "sweep": Kind(
-            lambda out: ["sweep", small, *over, "--out", str(out), "--quiet"],
-            lambda out: ["sweep", "--resume", str(out), "--jobs", "2", "--quiet"],
+            lambda out: ["sweep", small, *over, "--equal", "rounds", "--out", str(out), *together],
+            lambda out: ["sweep", "--resume", str(out), *together],
             lambda out: (out / "sweep.json").exists(),
-            lambda out: [out / "sweep.csv", *(out / "points" / f"00{i}" / name for i in range(3) for name in tables)],
+            ("sweep.csv", *(f"points/*/{table}" for table in tables)),
         ),
         "reproduce": Kind(
             lambda out: [*reproduce, "--out", str(out)],
             lambda out: [*reproduce, "--out", str(out)],
             lambda out: True,
-            lambda out: sorted((out / "tables").glob("*.csv")),
+            ("evidence.npz", "tables/*.csv", *(f"cells/*/{table}" for table in tables)),
+        ),
+        "plan": Kind(
+            lambda out: ["plan", small, *over, *planned, "--out", str(out), *together],
+            lambda out: ["plan", "--resume", str(out), *together],
+            lambda out: (out / "plan.json").exists(),
+            ("plan.csv", "experiment.toml", *(f"runs/*/{table}" for table in tables)),
         ),
         "deploy": Kind(
             lambda out: ["deploy", deployed, "--out", str(out)],
@@ -98,11 +113,15 @@ class Victim:
         self.kills: Counter[str] = Counter()
         self.finished = self.compared = 0
         whole = work / f"{name}-whole"
+        self._call(kind.begin(whole))  # compiles
+        self.expected = kind.files(whole)
+        shutil.rmtree(whole)
         begin = time.monotonic()
         self._call(kind.begin(whole))
         self.lasts_s = time.monotonic() - begin
-        self.expected = {str(file.relative_to(whole)): file.read_bytes() for file in kind.results(whole)}
-        self.out = self._new_folder()
+        self.out = whole
+        self._compare()
+        self.finished = self.compared = 0
 
     def kill_once(self) -> None:
         """Let it run for a while, send a signal, look around. A folder that is done makes room for the next."""
@@ -110,17 +129,18 @@ class Victim:
         if not going_on:
             shutil.rmtree(self.out, ignore_errors=True)
         process, mark, log = self._start((self.kind.go_on if going_on else self.kind.begin)(self.out))
-        began = time.monotonic()
+        codes = {0}
         try:
-            process.wait(self.rng.uniform(0.05, 0.9 * self.lasts_s))
+            process.wait(self.rng.uniform(PYTHON_S, self.lasts_s))
         except subprocess.TimeoutExpired:
             how = self.rng.choice(SIGNALS)
             process.send_signal(how)
             process.wait(60)
             self.kills[how.name] += 1
-        else:
-            self.lasts_s = min(self.lasts_s, time.monotonic() - began)  # what is compiled already is quicker
+            codes |= {-how, 128 + how}
         self._look_around(mark, log)
+        if process.returncode not in codes:
+            raise SystemExit(f"{self.name}: exit code {process.returncode}: {log.read_text()[-1000:]}")
         if process.returncode == 0:
             self._compare()
 
@@ -133,10 +153,12 @@ class Victim:
         self._compare()
 
     def _compare(self) -> None:
-        found = {str(file.relative_to(self.out)): file.read_bytes() for file in self.kind.results(self.out)}
+        found = self.kind.files(self.out)
         if found != self.expected:
             differ = [name for name in {**found, **self.expected} if found.get(name) != self.expected.get(name)]
             raise SystemExit(f"{self.name}: {', '.join(differ)} in {self.out} differ from the undisturbed run's")
+        if left := [str(file) for file in self.out.rglob(".*.part")]:
+            raise SystemExit(f"{self.name}: half-written files were left: {', '.join(left)}")
         self.finished, self.compared = self.finished + 1, self.compared + len(found)
         shutil.rmtree(self.out)
         self.out = self._new_folder()
@@ -188,8 +210,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100, help="of each kind an equal share")
     parser.add_argument("--seed", type=int, default=0, help="of the random moments and signals")
-    parser.add_argument("--only", choices=("run", "sweep", "reproduce", "deploy"), action="append")
-    parser.add_argument("--rounds", type=int, default=2000, help="of the experiment that run and sweep compute")
+    parser.add_argument("--only", choices=("run", "sweep", "reproduce", "plan", "deploy"), action="append")
+    parser.add_argument("--rounds", type=int, default=1000, help="of the experiment that run, sweep and plan compute")
     args = parser.parse_args()
     rng = random.Random(args.seed)
     with tempfile.TemporaryDirectory(prefix="paota-crash-") as folder:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import settings as _settings
 from .air.settings import Air
 from .data.settings import Data
-from .errors import UnknownSetting, UserError, is_plain, unknown_name
+from .errors import UnknownSetting, UserError, is_plain, nearest, unknown_name
 from .faults.settings import Faults, Guards
 from .models.settings import ModelChoice
 from .plugins import load_plugin
@@ -131,7 +131,7 @@ class Experiment:
         plugins = tuple(dict.fromkeys(str((base / name).resolve()) for name in top.plugins))
         for file in plugins if run_plugins else ():
             load_plugin(file, "plugins")
-        table = _locate_model(_locate_files(table, base), base)
+        table = _locate_model(_locate_files(_name_dataset(table), base), base)
         sections: dict[str, Any] = {
             name: _settings.parse(section, table.get(name, {}), name) for name, section in SECTIONS.items()
         }
@@ -228,6 +228,16 @@ class TopSettings:
 
 
 _TOP_KEYS = tuple(f.name for f in dataclasses.fields(TopSettings))
+
+
+def _name_dataset(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`data.dataset = dataset`, an object, means its name, under which it is registered from now on."""
+    mine = table.get("data")
+    given = mine.get("dataset") if isinstance(mine, Mapping) else None
+    if not hasattr(given, "x_train"):
+        return table
+    DATASETS.add(given.name, lambda: given)
+    return {**table, "data": {**table["data"], "dataset": given.name}}
 
 
 def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
@@ -349,8 +359,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 def read_toml(path: str | Path) -> dict[str, Any]:
     file = Path(path)
     if not os.path.isfile(file):  # noqa: PTH113  false, too, for what is no path at all
-        hint = f"; did you mean the preset, '--preset {path}'?" if str(path) in preset_names() else ""
-        raise UserError(f"no such experiment file: '{path}'{hint}")
+        raise UserError(f"no such experiment file: '{path}'{_meant_by_file(str(path))}")
     if file.stat().st_size > MAX_FILE_BYTES:
         raise UserError(f"'{path}' is larger than {MAX_FILE_BYTES >> 20} MiB: not an experiment file")
     try:
@@ -359,6 +368,20 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise UserError(f"'{path}' is not a valid TOML file: {error}") from None
     except OSError as error:
         raise UserError(f"'{path}' cannot be read: {error.strerror}") from None
+
+
+def _meant_by_file(name: str) -> str:
+    """What somebody may mean who gives the name of a preset or of an algorithm where a file is due."""
+    if name in preset_names():
+        return f"; did you mean the preset, '--preset {name}'?"
+    known = "." not in name and nearest(name, list(ALGORITHMS), ALGORITHMS.also, cutoff=0.85)
+    return f"; did you mean the algorithm, {choosing([name])}?" if known else ""
+
+
+def choosing(algorithms: Iterable[str]) -> str:
+    """The option of the command line that runs these algorithms; words that others use stand for the names that are meant."""
+    names = [nearest(name, list(ALGORITHMS), ALGORITHMS.also) or name for name in algorithms]
+    return "--set 'algorithms=[" + ", ".join(f'{{name="{name}"}}' for name in names) + "]'"
 
 
 # A key of many parts: the parser's time grows with the square of their number.

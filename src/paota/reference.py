@@ -7,6 +7,7 @@ that the settings are, so that nothing is said twice.
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import types
 import typing
@@ -167,7 +168,7 @@ def _once(found: list[Setting]) -> list[Setting]:
 
 
 def _of_class(cls: type, section: str, under: tuple[str, str] | None) -> Iterator[Setting]:
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     for field in fields(cls):
         if callable(field.default) or field.name.startswith("_"):
             continue
@@ -184,6 +185,9 @@ def _of_class(cls: type, section: str, under: tuple[str, str] | None) -> Iterato
             choices=registry,
             under=under,
         )
+
+
+_hints = functools.cache(typing.get_type_hints)  # most of the time that a suggestion takes
 
 
 def _kind(hint: Any) -> str:

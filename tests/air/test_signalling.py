@@ -9,7 +9,7 @@ from paota.air.settings import Air
 from paota.air.signalling import control_columns, reported_scalars
 from paota.algorithms.cotaf import Cotaf
 from paota.algorithms.local_sgd import LocalSgd
-from paota.algorithms.paota import Paota
+from paota.algorithms.paota import LastHeard, Paota
 from paota.settings import parse
 from paota.timing.timeline import Participants, Timeline
 
@@ -52,10 +52,20 @@ def test_similarity_to_what_was_heard():
     """w^r - w^(r-1) = (0, 1) is across; from (1, 0), where it started before, to its start (2, 0) the device knows (1, 0)."""
     outcome = paota.aggregate_by_hand(
         Paota(similarity="heard", payload="update"), [[1.0, 0.0], [-1.0, 0.0]], model=[5.0, 1.0],
-        previous_model=[5.0, 0.0], local_models=[[3.0, 0.0], [1.0, 0.0]], memory=jnp.array([[1.0, 0.0], [1.0, 0.0]]),
+        previous_model=[5.0, 0.0], local_models=[[3.0, 0.0], [1.0, 0.0]],
+        memory=LastHeard(jnp.array([[1.0, 0.0], [1.0, 0.0]]), jnp.ones(2)),
     )  # fmt: skip
     np.testing.assert_allclose(outcome.similarity, [1, 0], atol=1e-6)
-    np.testing.assert_allclose(outcome.memory, [[2, 0], [2, 0]])
+    np.testing.assert_allclose(outcome.memory.start, [[2, 0], [2, 0]])
+
+
+def test_a_device_that_has_heard_nothing_before_compares_with_nothing():
+    """In float32, 0.7 - (0.7 - 0.1) is not 0.1: the difference would be rounding, which points anywhere."""
+    start, local = np.full(50, 0.1, np.float32), np.linspace(0.2, 0.9, 50, dtype=np.float32)
+    outcome = paota.aggregate_by_hand(
+        Paota(similarity="heard"), [local - start], model=start, previous_model=start, local_models=[local],
+    )  # fmt: skip
+    assert outcome.similarity.tolist() == [0.5]
 
 
 def test_what_devices_know_in_a_run():

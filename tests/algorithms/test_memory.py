@@ -1,6 +1,7 @@
 """Rules whose devices remember: written from outside, checked by hand and in a run."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,78 +11,10 @@ import pytest
 import paota
 from paota.algorithms.baa import Baa
 from paota.flower.deployment import Deployment
-from paota.registry import ALGORITHMS
+from paota.plugins import import_file
 
-
-@dataclass(frozen=True, kw_only=True)
-class Mifa(paota.Algorithm):
-    """Every device counts with its newest update, also while it is away: G <- G + (1/K) sum_k (dw_k - last dw_k)."""
-
-    payload = "update"
-    over_the_air = False
-    scheme = paota.Periodic()
-
-    def memory(self, model):
-        return jnp.zeros_like(model)
-
-    def remember(self, work):
-        return work.update
-
-    def signal(self, work):
-        return work.update - work.memory
-
-    def amplitudes(self, event, uplink, power):
-        return paota.weights(jnp.ones_like(event.num_samples) / event.num_devices, event)
-
-    def init(self, model):
-        return jnp.zeros_like(model)
-
-    def next_model(self, event, heard):
-        mean = event.state + heard.received
-        return paota.Step(event.model + mean, state=mean)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scaffold(paota.SynchronousAlgorithm):
-    """Option II of Karimireddy et al., 2020, with a global step of 1: c_k <- c_k - c - dw_k / (M eta).
-
-    The mean change of the c_k follows from the mean update, so that devices send nothing more.
-    """
-
-    local_steps: int = 5
-    learning_rate: float = 0.1
-    payload = "update"
-    over_the_air = False
-
-    def gradient_shift(self, memory, state):
-        return state - memory
-
-    def memory(self, model):
-        return jnp.zeros_like(model)
-
-    def remember(self, work):
-        return work.memory - work.state - work.update / (self.local_steps * self.learning_rate)
-
-    def amplitudes(self, event, uplink, power):
-        return paota.weights(paota.normalise(event.ready.astype(float)), event)
-
-    def init(self, model):
-        return jnp.zeros_like(model)
-
-    def next_model(self, event, heard):
-        change = -event.state - heard.received / (self.local_steps * self.learning_rate)
-        share = event.ready.sum() / event.num_devices
-        return paota.Step(event.model + heard.received, state=event.state + share * change)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def registered():
-    paota.register("algorithm", "mifa", Mifa)
-    paota.register("algorithm", "scaffold", Scaffold)
-    yield
-    for name in ("mifa", "scaffold"):
-        del ALGORITHMS._things[name]
-
+plugin = import_file(Path(__file__).with_name("remembering.py"), "tests")
+Mifa, Scaffold = plugin.Mifa, plugin.Scaffold
 
 SMALL = {
     "rounds": 8,
@@ -156,15 +89,16 @@ def test_who_does_not_send_forgets_nothing():
     np.testing.assert_allclose(served.memory, [5, 7])
 
 
-def test_devices_with_a_memory_cannot_be_deployed_yet():
-    with pytest.raises(paota.UserError, match="'mifa' cannot be deployed yet: its devices would have to keep a memory"):
-        Deployment().contestants(paota.Experiment.from_dict({"algorithms": [{"name": "mifa"}]}))
+def test_groups_by_data_cannot_be_deployed_and_say_why():
+    with pytest.raises(
+        paota.UserError, match="'air-fedga' cannot be deployed with reach above 1: which labels a device"
+    ):
+        Deployment().contestants(paota.Experiment.from_dict({"algorithms": [{"name": "air-fedga", "reach": 2}]}))
 
 
-@pytest.mark.parametrize("name", ["fedat", "age-based"])
-def test_schemes_that_cannot_be_deployed_say_so(name):
-    with pytest.raises(paota.UserError, match=f"'{name}' cannot be deployed: its scheme is"):
-        Deployment().contestants(paota.Experiment.from_dict({"algorithms": [{"name": name}]}))
+def test_a_scheme_of_one_s_own_cannot_be_deployed_and_says_so():
+    with pytest.raises(paota.UserError, match="'once' cannot be deployed: its scheme is Once, and a deployment knows"):
+        Deployment().contestants(paota.Experiment.from_dict({"algorithms": [{"name": "once"}]}))
 
 
 @pytest.mark.parametrize("setting", ["power.energy_budget_j", "guards.noise_multiplier"])

@@ -1,5 +1,6 @@
 """Whatever is asked for, however absurd, is answered with one sentence, quickly, and leaves nothing behind."""
 
+import re
 import subprocess
 import sys
 
@@ -7,10 +8,13 @@ import numpy as np
 import pytest
 
 import paota
+from paota import memory, simulate
 from paota.cli import main
-from paota.errors import is_plain, printable
+from paota.errors import UserError, is_plain, printable
+from paota.experiment import Experiment
 from paota.runs import files
 from paota.runs.folder import METRIC_TYPES, remove_leftovers
+from paota.simulate import planning
 
 SMALL = {
     "rounds": 3, "data": {"dataset": "synthetic", "devices": 4, "sizes": [20]}, "model": {"name": "softmax"},
@@ -59,6 +63,33 @@ def test_settings(capsys, monkeypatch, tmp_path, case):
     more = ["--set", "data.devices=1000"] if case == "memory of the plan" else []
     assert expected.lower() in refused(capsys, "run", "--preset", "quick", *words, *more)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_plan_says_what_it_takes(monkeypatch):
+    """60 rounds of about 4 ready devices of 8, judged by the first 50."""
+    monkeypatch.setattr(planning, "MANY_PARTICIPATIONS", 100)
+    told = []
+    table = {**SMALL, "rounds": 60, "algorithms": [{"name": "paota"}]}
+    simulate.plan(Experiment.from_dict({**table, "data": {**SMALL["data"], "devices": 8}}), tell=told.append)
+    (sentence,) = told
+    assert re.fullmatch(r"planning 2.* local trainings, which takes 0\.0 GiB and about 1 minute", sentence)
+
+
+def test_a_long_signal_is_known_before_memory_is_taken(monkeypatch):
+    """There is room for models and updates, 2 d numbers a device, but not for the 4 d of a vote on two frequencies."""
+
+    def planned(algorithm):
+        table = {
+            "rounds": 1, "data": {"dataset": "synthetic", "devices": 4, "sizes": [20]}, "model": {"hidden": [2000]},
+            "training": {"local_steps": 1, "batch_size": 1}, "algorithms": [{"name": algorithm, "participants": 4}],
+        }  # fmt: skip
+        return simulate.plan(Experiment.from_dict(table))
+
+    places, num_parameters = 16, planned("majority-vote").num_parameters
+    monkeypatch.setattr(memory, "available_bytes", lambda: places * 4 * 3 * num_parameters)
+    planned("majority-vote")
+    with pytest.raises(UserError, match=r"'fsk-vote' with .* parameters needs at least"):
+        planned("fsk-vote")
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -245,6 +276,10 @@ def test_two_that_go_on_with_one_folder(tmp_path):
         done = subprocess.run([sys.executable, "-c", hold, str(tmp_path)], capture_output=True, text=True, check=True)
         return done.stdout
 
+    half_written = tmp_path / "points" / ".metrics.csv.123.part"  # of a process that was killed
+    half_written.parent.mkdir()
+    half_written.touch()
     with only_one(tmp_path):
         assert "another process is at work" in ask()
+        assert not half_written.exists()
     assert ask() == "mine\n"

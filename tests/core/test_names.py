@@ -80,6 +80,10 @@ def test_every_synonym_means_something_that_exists():
         (["--pre", "quick"], "unknown option '--pre'"),
         (["--zzzz"], "known: --callback"),
         (["quick"], "no such experiment file: 'quick'; did you mean the preset, '--preset quick'?"),
+        (["fedavg"], """did you mean the algorithm, --set 'algorithms=[{name="local-sgd"}]'?"""),
+        (["--algorithm", "FedBuff"], """did you mean --set 'algorithms=[{name="fedbuff"}]'?"""),
+        (["--algorithms=fedavg,paota"], """did you mean --set 'algorithms=[{name="local-sgd"}, {name="paota"}]'?"""),
+        (["--snr", "10"], "unknown option '--snr': did you mean '--set air.n0_dbm_per_hz=VALUE'?"),
         (["--seeds", "1,two"], "--seeds must be a number, such as 5, or seeds such as 1,2,3, not '1,two'"),
     ],
 )

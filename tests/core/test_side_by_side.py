@@ -97,9 +97,9 @@ def test_seconds_are_shared_between_those_that_run_at_once(three_cores):
 def test_what_would_not_fit_into_memory_together_runs_alone(monkeypatch, three_cores):
     together = Schedule(plan())
     assert together.side_by_side == 3
-    one = (
-        engine.row_bytes(together.task(together.plan.experiment.contestants[0]).num_parameters) * 16
-    )  # places for the 8 devices
+    contestant = together.plan.experiment.contestants[0]
+    places = 16  # for the 8 devices
+    one = engine.row_bytes(contestant.algorithm, together.task(contestant).num_parameters) * places
     monkeypatch.setattr(engine, "HELD_BYTES", 2 * one + 1)
     assert Schedule(plan()).side_by_side == 2
     monkeypatch.setattr(engine, "HELD_BYTES", one - 1)

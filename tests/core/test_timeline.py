@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paota.errors import UserError
+from paota.timing import latency
 from paota.timing.latency import Latencies, LogNormal, PerDevice, Trace, TwoSpeeds, Uniform
 from paota.timing.schemes import asynchronous, buffered, mean_ready, periodic, synchronous
 from paota.timing.timeline import Horizon
@@ -43,6 +44,18 @@ def test_six_second_period_of_table_one():
     late = timeline.event >= 50
     assert timeline.ready[50:].mean() / 30 == pytest.approx(45.5, abs=0.4)  # 100 / 2.2
     assert np.bincount(timeline.staleness[late]) / late.sum() == pytest.approx([0.1, 0.6, 0.3], abs=0.01)
+
+
+def test_a_draw_that_was_let_go_is_made_again(monkeypatch):
+    """However long a run is, few draws are kept; the timeline is the same to the last bit."""
+    kept = periodic(uniform(), period_s=8.0, horizon=Horizon(rounds=60))
+    monkeypatch.setattr(latency, "MOST_DRAWS", 0)
+    monkeypatch.setattr(latency, "FEWEST_ROWS", 1)
+    few = uniform()
+    again = periodic(few, period_s=8.0, horizon=Horizon(rounds=60))
+    assert len(few._rows) == 1
+    for name in ("time_s", "device", "version", "training", "start_s", "finish_s"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(kept, name))
 
 
 def test_synchronous_round_waits_for_the_slowest():

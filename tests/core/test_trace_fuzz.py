@@ -30,11 +30,11 @@ def read(folder, content):
 @given(texts | st.binary(max_size=200))
 @settings(max_examples=300, deadline=None)
 def test_any_trace(tmp_path_factory, content):
-    read(tmp_path_factory.mktemp("trace"), content)
+    read(tmp_path_factory.getbasetemp(), content)
 
 
 @pytest.mark.slow
 @given(texts | st.binary(max_size=200))
 @settings(max_examples=10_000, deadline=None)
 def test_any_trace_many(tmp_path_factory, content):
-    read(tmp_path_factory.mktemp("trace"), content)
+    read(tmp_path_factory.getbasetemp(), content)

@@ -37,6 +37,13 @@ def test_every_algorithm_is_documented_with_its_options(name):
     assert f"**{name}**" in ALGORITHMS_PAGE
 
 
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_every_algorithm_stands_beside_its_scheme(name):
+    page = (ROOT / "docs" / "timing.md").read_text(encoding="utf-8").partition("## Scheme")[2]
+    scheme = type(ALGORITHMS[name]().scheme).__name__
+    assert re.search(rf"^\| `{scheme}` \|.*\|[^|]*`{name}`[^|]*\|[^|]*\|$", page, re.MULTILINE)
+
+
 def test_every_word_of_the_air_is_documented():
     for option in dataclasses.fields(Air):
         assert option.name in AIR_PAGE

@@ -36,7 +36,8 @@ class JumpingClock:
 
 @dataclass
 class MemoryGrid(Grid):
-    """Nodes are contexts; `latency_s(device, training)` says when an order's answer arrives, `fault` may spoil it."""
+    """Nodes are contexts; `latency_s(device, training)` says when an order's answer arrives, unless the order itself
+    does (`emulate-latency`); `fault` may spoil it."""
 
     app: ClientApp
     clock: JumpingClock
@@ -91,6 +92,9 @@ class MemoryGrid(Grid):
 
     def _work(self, message: Message, context: Context) -> None:
         order = message.content.get("order")
+        wait_s = 0.0
+        if order is not None:  # what the device would wait for, the post does
+            wait_s, order["latency-s"] = float(order["latency-s"]), 0.0
         try:
             reply = self.app(message, context)
         except Exception as error:
@@ -100,7 +104,7 @@ class MemoryGrid(Grid):
             return
         device, training = int(order["device"]), int(order["training"])
         self.orders.append((device, int(order["version"]), training))
-        arrival = self.clock.time + self.latency_s(device, training)
+        arrival = self.clock.time + (wait_s or self.latency_s(device, training))
         self.mailbox += [(arrival, spoilt) for spoilt in self.fault(reply, device, training)]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:

@@ -60,7 +60,6 @@ def test_algorithms_are_chosen_by_label_and_must_be_deployable() -> None:
     with pytest.raises(paota.UserError, match="did you mean 'paota'"):
         Deployment(algorithms="poata").contestants(experiment)
     others = [{"name": name} for name in ALGORITHMS if ALGORITHMS[name].__module__.startswith("paota.")]
-    others = [entry for entry in others if entry["name"] not in ("fedat", "age-based")]
     assert len(Deployment().contestants(paota.Experiment.from_dict({"algorithms": others}))) == len(others)
 
 
@@ -131,3 +130,40 @@ def test_keys_are_made_once_and_secrets_are_the_owners(tmp_path: Path, capsys: p
     assert "exists already" in capsys.readouterr().err
     assert main(["device", "server.example.org:8000", "--keys", str(keys), "--device", "2", "--devices", "3"]) == 2
     assert "has no node-2" in capsys.readouterr().err
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("codes", "tries"), [([1], 1), ([0, 1, 0], 3)])
+def test_a_device_goes_on_when_its_server_forgets_it_but_not_where_it_never_worked(
+    codes: list[int], tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real processes in place of the SuperNode, which end with these codes."""
+    pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+    from paota.flower import local
+
+    monkeypatch.setattr(local, "FIRST_PAUSE_S", 0.01)
+    begun: list[int] = []
+
+    class Quick(local.Device):
+        def begin(self) -> None:
+            self._start_node()
+
+        def _start_node(self) -> None:
+            if len(begun) == len(codes):
+                raise Stopped
+            begun.append(codes[len(begun)])
+            self.start("node", [sys.executable, "-c", f"raise SystemExit({begun[-1]})"])
+
+    told: list[str] = []
+    device = Quick(tmp_path, "server.example.org:8000", keys=tmp_path, device=0, devices=1)
+    if codes == [1]:
+        with device:
+            assert device.wait(told.append) == 1
+    else:
+        with pytest.raises(Stopped), device:
+            device.wait(told.append)
+    assert len(begun) == tries
+    assert len(told) == (0 if codes == [1] else tries)

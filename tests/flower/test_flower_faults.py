@@ -31,6 +31,7 @@ TABLE: dict[str, Any] = {
     "timing": {"latency": "per-device", "seconds": [6.0, 7.0, 7.0, 7.0]},
     "algorithms": [{"name": "paota", "payload": "update"}],
 }
+PLUGIN = Path(__file__).parents[1] / "algorithms" / "remembering.py"
 BAD = (0, 1)  # device, training: asked for in round 1, due in round 2
 
 
@@ -178,6 +179,19 @@ def test_a_synchronous_round_does_not_wait_for_ever(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.diff(result.metrics["time_s"]), 16.0)  # the patience
 
 
+def test_a_round_without_anybody_to_ask_lasts_a_period(tmp_path: Path) -> None:
+    """Everybody is away from 7 s on, and back at 20 s; SCAFFOLD would have sent a shift to each."""
+    rule = {"name": "scaffold", "participants": K}
+    table = {**TABLE, "rounds": 4, "algorithms": [rule], "plugins": [str(PLUGIN)], "model": {"name": "softmax"}}
+    grid = make_grid(tmp_path, table)
+    nodes = [grid.connect(k, K) for k in range(K)]
+    grid.clock.at(7.1, lambda: [grid.disconnect(node) for node in nodes] and None)
+    grid.clock.at(20.0, lambda: [grid.connect(k, K) for k in range(K)] and None)
+    result = run(grid, tmp_path)
+    assert 0 in result.metrics["ready"][1:].tolist()
+    assert result.metrics["ready"][-1] == K
+
+
 def test_a_synchronous_round_takes_no_answer_of_an_earlier_one(tmp_path: Path) -> None:
     table = {**TABLE, "rounds": 4, "algorithms": [{"name": "local-sgd", "participants": K}]}
 
@@ -264,6 +278,95 @@ def test_after_kill_9_the_server_goes_on_with_the_same_model_version(tmp_path: P
     whole, _ = deploy(tmp_path / "b", TABLE)
     before = whole.of("paota")[0].metrics
     np.testing.assert_array_equal(t.metrics["test_loss"][:6], before["test_loss"][:6])  # up to the kill: the same run
+
+
+class ServerDied(Exception):
+    pass
+
+
+def dies(grid: MemoryGrid, when: float) -> None:
+    """The server ends in the midst of a run, as far as its folder is concerned by `kill -9`."""
+
+    def end() -> None:
+        raise ServerDied
+
+    grid.clock.at(when, end)
+
+
+def start_and_die(folder: Path, table: dict[str, Any], when: float) -> None:
+    with pytest.raises(ServerDied):
+        deploy(folder, table, lambda grid: dies(grid, when))
+
+
+def go_on(folder: Path, table: dict[str, Any]) -> tuple[paota.Result, MemoryGrid]:
+    return deploy(folder, table, resume=True)
+
+
+def test_a_resumed_deployment_holds_what_an_undisturbed_one_holds(tmp_path: Path) -> None:
+    """Nothing was in flight that counts, so even the models are the same: everybody trains again from the same version."""
+    table = {**TABLE, "algorithms": [{"name": "mifa"}, {"name": "paota"}], "plugins": [str(PLUGIN)], "rounds": 5}
+    start_and_die(tmp_path, table, 3 * PERIOD_S + 1.0)
+    resumed, grid = go_on(tmp_path, table)
+    (tmp_path / "whole").mkdir()
+    whole, _ = deploy(tmp_path / "whole", table)
+    assert [t.label for t in resumed.trajectories] == ["mifa", "paota"]
+    for name in ("round", "device", "version", "staleness", "start_s", "finish_s"):
+        np.testing.assert_array_equal(resumed.devices[name], whole.devices[name], err_msg=name)
+    (mifa,), (other,) = resumed.of("mifa"), whole.of("mifa")
+    np.testing.assert_array_equal(mifa.metrics["test_loss"][:4], other.metrics["test_loss"][:4])
+    assert grid.orders[0] == (0, 3, 4)  # the training under way is lost, and no mini-batch is drawn twice
+    np.testing.assert_array_equal(resumed.of("paota")[0].model, whole.of("paota")[0].model)  # begun after it
+    mifa_facts = resumed.info["deployment"]["algorithms"]["mifa"]
+    assert (mifa_facts["restarts"], mifa_facts["lost_in_restarts"]) == (1, K)
+    assert paota.load(tmp_path / "run").info["deployment"] == resumed.info["deployment"]
+
+
+def test_paota_plus_counts_on_after_a_restart(tmp_path: Path) -> None:
+    """The scheme ends with a number of updates: those before the restart count, those that it lost do not."""
+    table = {**TABLE, "algorithms": [{"name": "paota-plus", "share": 0.5}], "rounds": 4}
+    (tmp_path / "whole").mkdir()
+    whole, _ = deploy(tmp_path / "whole", table)
+    start_and_die(tmp_path, table, 2 * PERIOD_S)
+    before = CheckpointFolder(tmp_path / "run" / "checkpoint-0").load().history.participants
+    assert 0 < sum(len(event.device) for event in before) < whole.metrics["ready"].sum()
+    resumed, _ = go_on(tmp_path, table)
+    assert resumed.metrics["ready"].tolist() == whole.metrics["ready"].tolist()
+
+
+def test_a_resume_with_other_data_is_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+
+    def write_data() -> None:
+        x, y = rng.random((80, 6), np.float32), np.arange(80) % 4
+        np.savez(tmp_path / "own.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+
+    write_data()
+    table = {
+        **TABLE,
+        "data": {"dataset": str(tmp_path / "own.npz"), "devices": K, "classes_per_device": 2, "sizes": [10]},
+    }
+    start_and_die(tmp_path, table, 2 * PERIOD_S + 1.0)
+    write_data()
+    with pytest.raises(paota.UserError, match=r"was made with other contents of '.*own\.npz'"):
+        go_on(tmp_path, table)
+
+
+def test_who_arrives_at_the_same_moment_is_aggregated_one_after_the_other(tmp_path: Path) -> None:
+    timing = {"latency": "per-device", "seconds": [6.0] * K}
+    table = {**TABLE, "rounds": 2, "timing": timing, "algorithms": [{"name": "fedasync"}]}
+    (real,), (sim,) = deploy(tmp_path, table)[0].trajectories, paota.run(table).trajectories
+    for name in ("round", "device", "version", "staleness"):
+        np.testing.assert_array_equal(real.devices[name], sim.devices[name], err_msg=name)
+    np.testing.assert_allclose(real.model, sim.model, rtol=0, atol=2e-5 * np.abs(sim.model).max())
+
+
+def test_where_nobody_was_ever_ready_it_is_said_that_nothing_was_learned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = {**TABLE, "rounds": 2, "timing": {"latency": "per-device", "seconds": [100.0] * K}}
+    result, _ = deploy(tmp_path, table)
+    assert not result.metrics["ready"].any()
+    assert sum("paota: nobody was ever ready, so nothing was learned" in text for text in caplog.messages) == 1
 
 
 def test_a_folder_in_use_is_refused_unless_one_goes_on(tmp_path: Path) -> None:

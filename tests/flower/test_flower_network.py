@@ -11,9 +11,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,8 @@ pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'
 
 import paota
 from paota.cli import main
+
+from .test_flower_listen import FORBIDDEN, processes_naming, superlink_port
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,7 +36,7 @@ pytestmark = [
 DEVICES = 5
 EXPERIMENT = f"""
 name = "network"
-rounds = 10
+rounds = 8
 data = {{dataset = "synthetic", devices = {DEVICES}, sizes = [40]}}
 model = {{name = "softmax"}}
 training = {{local_steps = 2, batch_size = 8}}
@@ -41,6 +45,8 @@ algorithms = [{{name = "paota", payload = "update"}}]
 """
 LIMIT_S = 1500.0
 SERVER = "10.88.0.1"
+# Other users may not reach the one that runs the tests.
+SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
 
 
 def sh(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -119,6 +125,79 @@ def wait_for(what: str, condition, process: subprocess.Popen[bytes], log: Path) 
         time.sleep(0.5)
 
 
+# Run by somebody who has ca.crt and nothing else: what each path of the gateway answers, and whether anything else lets
+# him in: the SuperLink's port, the socket file between the two, the SuperLink's network namespace.
+ATTACK = """
+import http.client, json, socket, ssl, subprocess, sys
+host, inner, ca, superlink_pid, socket_file, *paths = sys.argv[1:]
+def status(path, method):
+    trust = ssl.create_default_context(cafile=ca)
+    connection = http.client.HTTPSConnection(host, 8000, context=trust, timeout=30)
+    connection.putrequest(method, path, skip_accept_encoding=True)
+    connection.putheader("content-length", "0")
+    connection.endheaders()
+    return connection.getresponse().status
+def reaches(family, address):
+    with socket.socket(family) as probe:
+        probe.settimeout(3)
+        try:
+            return probe.connect_ex(address) == 0
+        except OSError:
+            return False
+enter = ["nsenter", f"--net=/proc/{superlink_pid}/ns/net", "true"]
+print(json.dumps({
+    "answers": sorted({status(path, method) for path in paths for method in ("GET", "POST")}),
+    "superlink": [where for where in (host, "127.0.0.1") if reaches(socket.AF_INET, (where, int(inner)))],
+    "socket": reaches(socket.AF_UNIX, socket_file),
+    "namespace": subprocess.run(enter, capture_output=True).returncode == 0,
+}))
+"""
+NOBODY = 65534
+
+
+def test_an_attacker_on_another_machine_or_of_another_user_reaches_the_fleet_api_only(
+    machines: Machines, tmp_path: Path
+) -> None:
+    (tmp_path / "e.toml").write_text(EXPERIMENT)
+    keys, public = tmp_path / "keys", Path(tempfile.mkdtemp()) / "ca.crt"
+    assert main(["keys", str(keys), "--devices", str(DEVICES), "--names", SERVER]) == 0
+    public.parent.chmod(0o755)
+    shutil.copy(keys / "ca.crt", public)
+    server = machines.inside("server", tmp_path, "deploy", "e.toml", "--listen", f"{SERVER}:8000", "--keys", str(keys))
+    inner = superlink_port(keys)
+    named = processes_naming(str(keys))
+    superlink = next(pid for pid, words in named.items() if any(word.endswith(".superlink") for word in words))
+    socket_file = next(words[-2] for words in named.values() if "paota.flower.gateway" in words)
+
+    def attack(place: str, user: int) -> dict[str, Any]:
+        words = [SERVER, str(inner), str(public), str(superlink), socket_file, *FORBIDDEN]
+        done = subprocess.run(
+            ["ip", "netns", "exec", machines.space(place), "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups",
+             SYSTEM_PYTHON, "-c", ATTACK, *words],
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    wait_for(
+        "the gateway",
+        lambda: sh(*gateway_probe(machines), check=False).returncode == 0,
+        server,
+        tmp_path / "server.log",
+    )
+    closed = {"answers": [404], "superlink": [], "socket": False, "namespace": False}
+    assert attack("server", NOBODY) == closed  # another user of the same machine
+    assert attack("device-0", NOBODY) == closed  # another machine
+    from_a_device = attack("device-0", 0)  # root there owns this machine, too, and so enters its files and namespaces
+    assert (from_a_device["answers"], from_a_device["superlink"]) == ([404], [])
+
+
+def gateway_probe(machines: Machines) -> list[str]:
+    probe = f"import socket; socket.create_connection(('{SERVER}', 8000), 5)"
+    return ["ip", "netns", "exec", machines.space("device-0"), sys.executable, "-c", probe]
+
+
 def test_a_device_disappears_and_returns_and_the_server_is_killed_and_goes_on(
     machines: Machines, tmp_path: Path
 ) -> None:
@@ -142,7 +221,7 @@ def test_a_device_disappears_and_returns_and_the_server_is_killed_and_goes_on(
     assert "going on from version" in log.read_text()[len(before) :]
     result = paota.load(tmp_path / "run")
     (only,) = result.trajectories
-    assert len(only.metrics["round"]) == 11
+    assert len(only.metrics["round"]) == 9
     assert set(only.devices["device"].tolist()) == set(range(DEVICES))
     assert 4 in only.devices["device"][only.devices["round"] > 4], "the device that walked away took part again"
     told = json.loads((tmp_path / "run" / "run.json").read_text())["deployment"]["algorithms"]["paota"]

@@ -4,6 +4,8 @@ import os
 import platform
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -257,6 +259,22 @@ def test_a_damaged_library_is_compiled_again(monkeypatch, tmp_path, caplog, byte
     assert whole.read_bytes() == b"x" * 10_000
     assert "damaged" in caplog.text
     assert len(list((tmp_path / "kernels").iterdir())) == 1
+
+
+def test_of_many_that_need_it_one_builds_it(monkeypatch, tmp_path):
+    """As the processes of a sweep on a new machine do."""
+    built = []
+
+    def compile_(compiler, name, file, *flags):
+        built.append(name)
+        time.sleep(0.2)
+        file.write_bytes(b"x")
+
+    monkeypatch.setenv("PAOTA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(build, "build", compile_)
+    with ThreadPoolExecutor(3) as pool:
+        assert len(set(pool.map(build._compiled, ["mlp"] * 3))) == 1
+    assert built == ["mlp"]
 
 
 def test_a_compiler_that_hangs_is_given_up_once_and_leaves_no_slower_kernel(monkeypatch, tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import paota
+from paota import planner
 from paota.cli import main
 from paota.errors import UserError
 from paota.experiment import Experiment
@@ -98,6 +99,17 @@ def test_interrupted_and_resumed(table, whole, tmp_path, monkeypatch, capsys):
     assert found["choice"] == json.loads(json.dumps(whole.choices))
     assert found["costs"]["seconds_to"]["median"] == whole.chosen.cost("seconds_to").median
     assert main(["plan", "--resume", str(out), "--target", "0.3", "--quiet"]) == 2
+
+
+def test_a_plan_begins_with_one_file(table, tmp_path):
+    """Which appears whole: a command that is killed at its very beginning has begun a plan that goes on, or none."""
+    spec = planner.prepare(Experiment.from_dict(table))
+    assert [file.name for file in planner.folders.begin(tmp_path / "plan", spec).iterdir()] == ["plan.json"]
+
+
+def test_two_that_go_on_with_one_plan(table, whole):
+    with only_one(whole.folder), pytest.raises(UserError, match="another process is at work"):
+        paota.plan(table, **ASKED, jobs=1, out=whole.folder)
 
 
 def test_a_constraint_that_nobody_keeps(table):

@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paota import planner
 from paota.errors import UserError
+from paota.experiment import Experiment
 from paota.flower.history import CheckpointFolder
 from paota.live.follow import Follower
+from paota.reproduce import archive
 from paota.runs import files
 from paota.runs.checkpoint import Checkpoints, Saved
 from paota.runs.folder import load, read_unfinished
@@ -26,6 +29,10 @@ from .factory import make_result
 QUICK, LONG = 60, 10_000
 COUNTS = [pytest.param(QUICK), pytest.param(LONG, marks=pytest.mark.slow)]
 NASTY = [b"\x00", b"\xff" * 8, b"PK\x03\x04", b"9" * 400, b"-", b"nan", b"inf", b"1e999", b"[" * 300, b'"', b",", b"\n"]
+EVIDENCE = {
+    "optimum": 3, "targets": 2, **{f"quiet/paota/{name}": (3, 5) for name in archive.ARRAYS[:3]},
+    "quiet/paota/diverged": 3, "quiet/paota/radiated": 2, "noise/cotaf/levels_dbm": 4, "noise/cotaf/accuracy": (4, 3),
+}  # fmt: skip
 WORDS = [None, -1, 2**40, 2**70, 1e308, "x", "\x1b[31m", [], {}, True, [[1]], "9" * 5000]
 
 
@@ -133,18 +140,22 @@ def test_checkpoints(tmp_path, count):
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_what_says_how_to_go_on(tmp_path, count):
-    """`unfinished.json`, `sweep.json`, the tables of the live page and a deployment's state."""
+    """`unfinished.json`, `sweep.json`, `plan.json`, the live page's tables, a deployment's state, a reproduction's evidence."""
     rng = random.Random(3)
     (tmp_path / "unfinished.json").write_text('{"seeds": [1, 2, 3]}')
     sweep = {"format": 1, "axes": ["timing.period_s"], "over": {"timing.period_s": [4, 8]}, "seeds": 1, "best": "x"}
     (tmp_path / "sweep.json").write_text(json.dumps({**sweep, "equal": "time", "experiment": {"rounds": 3}}))
+    plan = planner.prepare(Experiment.from_dict({"rounds": 3, "algorithms": [{"name": "paota"}]}), target=0.5)
+    (tmp_path / "plan.json").write_text(json.dumps({**plan.identity(), "contents": {}}))
+    files.write_npz(tmp_path / "evidence.npz", {name: np.ones(shape) for name, shape in EVIDENCE.items()})
     (tmp_path / "live.json").write_text('{"format": 1, "title": "t", "units": []}')
     (tmp_path / "rounds.csv").write_text("label,algorithm,seed,round,time_s\npaota,paota,0,1,8.0\n")
     files.write_npz(tmp_path / "state.npz", {"model": np.zeros(3), "trainings": np.zeros(2, int)})
     readers = {
         "unfinished.json": lambda: read_unfinished(tmp_path), "sweep.json": lambda: sweep_folder.read(tmp_path),
         "live.json": lambda: Follower(tmp_path).look(), "rounds.csv": lambda: Follower(tmp_path).look(),
-        "state.npz": lambda: CheckpointFolder(tmp_path).load(),
+        "state.npz": lambda: CheckpointFolder(tmp_path).load(), "plan.json": lambda: planner.folders.read(tmp_path),
+        "evidence.npz": lambda: archive.read(tmp_path / "evidence.npz"),
     }  # fmt: skip
     for _ in range(count):
         name = rng.choice(list(readers))

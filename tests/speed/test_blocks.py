@@ -21,11 +21,11 @@ def in_blocks_of_sixteen(monkeypatch, held_bytes=0):
 
 ALGORITHMS = [
     {"name": "paota"},
-    {"name": "paota", "label": "physical", "payload": "update", "power": {"cap": "physical"}},
     {"name": "local-sgd", "weighting": "samples"},
     {"name": "cotaf", "fading": True},
     {
-        "name": "paota", "label": "otherwise", "payload": "update", "server": {"optimiser": "momentum"},
+        "name": "paota", "label": "otherwise", "payload": "update", "power": {"cap": "physical"},
+        "server": {"optimiser": "momentum"},
         "training": {"epochs": 1, "optimiser": "momentum", "momentum": 0.5, "schedule": "cosine"},
     },
 ]  # fmt: skip
@@ -77,6 +77,13 @@ def test_a_rule_that_needs_all_models_gets_them_or_is_refused(monkeypatch):
     in_blocks_of_sixteen(monkeypatch)
     with pytest.raises(UserError, match=r"needs the models of all 20 devices .* use fewer devices an event"):
         simulate.run(table)
+
+
+def test_what_is_held_of_a_device_knows_how_long_its_signal_is():
+    """Two frequencies, two parts of a complex number: a vote is four numbers a weight; a model and an update are two."""
+    fsk_vote, paota_ = (paota.Experiment.from_dict({"algorithms": [{"name": name}]}) for name in ("fsk-vote", "paota"))
+    held = [structures.row_bytes(made.contestants[0].algorithm, 100) for made in (paota_, fsk_vote)]
+    assert held == [4 * 2 * 100, 4 * 5 * 100]
 
 
 def test_a_digital_rule_without_reports_trains_every_device_once(monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paota import simulate
 from paota.engine import sharding
 from paota.errors import UserError
 
@@ -20,6 +22,7 @@ TABLE = {
     "algorithms": [{"name": "paota"}, {"name": "local-sgd"}],
 }
 WORKER = Path(__file__).with_name("worker.py")
+arrays_of = runpy.run_path(str(WORKER))["arrays_of"]
 TIMEOUT_S = 900
 
 
@@ -40,21 +43,20 @@ def finish(process):
 
 
 def flags(devices):
-    return {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+    """Beside those of all tests, which compile quickly."""
+    return {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"}
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    out = tmp_path_factory.mktemp("alone") / "result.npz"
-    finish(start(out, **flags(1)))
-    return np.load(out)
+def alone():
+    """In this process, with its one JAX device."""
+    return arrays_of(simulate.run(TABLE))
 
 
 def assert_same(one, other):
-    assert set(one.files) == set(other.files)
-    for name in one.files:
-        if name != "facts":
-            np.testing.assert_allclose(other[name], one[name], rtol=3e-4, atol=3e-5, err_msg=name)
+    assert set(one) == {name for name in other.files if name != "facts"}
+    for name in one:
+        np.testing.assert_allclose(other[name], one[name], rtol=3e-4, atol=3e-5, err_msg=name)
 
 
 def facts(result):

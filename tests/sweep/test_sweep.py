@@ -77,6 +77,7 @@ def test_floats_share_one_compilation(base, tmp_path):
     engine.forget_programs()
     spec = prepare(base, [Axis("training.learning_rate", (0.01, 0.02, 0.03))])
     path = folders.begin(tmp_path / "s", spec)
+    assert [file.name for file in path.iterdir()] == ["sweep.json"]  # killed here, it goes on all the same
     assert compute(path, spec, jobs=1) == {}
     assert engine.known_programs() == 1
 

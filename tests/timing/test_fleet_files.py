@@ -106,16 +106,17 @@ def test_a_truncated_parquet_is_refused(tmp_path):
             read(tmp_path, whole[:keep], "cut.parquet")
 
 
-def test_a_damaged_parquet_is_read_or_refused(tmp_path):
+@pytest.mark.parametrize("turns", [60, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_a_damaged_parquet_is_read_or_refused(tmp_path, turns):
     write_fleet(tmp_path / "whole.parquet", make_fleet(50, 1.0))
     whole = bytearray((tmp_path / "whole.parquet").read_bytes())
     rng = np.random.default_rng(0)
-    for turn in range(60):
+    for _ in range(turns):
         damaged = whole.copy()
         for place in rng.integers(0, len(whole), 3):
             damaged[place] ^= int(rng.integers(1, 256))
         try:
-            fleet = read(tmp_path, bytes(damaged), f"damaged-{turn}.parquet")
+            fleet = read(tmp_path, bytes(damaged), "damaged.parquet")
         except UserError as error:
             assert "damaged" in str(error)
         else:
@@ -133,7 +134,17 @@ texts = st.tuples(heads, lines).map(lambda parts: "\n".join([parts[0], *parts[1]
 @given(texts | st.binary(max_size=200))
 @settings(max_examples=200, deadline=None)
 def test_any_file(tmp_path_factory, content):
-    folder = tmp_path_factory.mktemp("fleet")
+    read_or_refuse(tmp_path_factory.getbasetemp(), content)
+
+
+@pytest.mark.slow
+@given(texts | st.binary(max_size=200))
+@settings(max_examples=10_000, deadline=None)
+def test_any_file_many(tmp_path_factory, content):
+    read_or_refuse(tmp_path_factory.getbasetemp(), content)
+
+
+def read_or_refuse(folder, content):
     try:
         fleet = read(folder, content)
     except UserError as error:

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import random
 from collections import OrderedDict
 
 import numpy as np
@@ -18,6 +19,15 @@ BEHAVIOUR = {
     3: {"duration": 0, "active": [], "inactive": [], "finish_time": 100, "model": "C"},
 }
 CAPACITY = {1: {"computation": 100.0, "communication": 5000.0}, 2: {"computation": 20.0, "communication": 800.0}}
+
+MESSAGES = [
+    "2020-01-05 22:00:00\tbattery_charged_on", "2020-01-05 22:30:00\twifi", "2020-01-05 23:00:00\tscreen_lock",
+    "2020-01-06 02:00:00\t87.0%", "2020-01-06 06:30:00\tscreen_unlock", "2020-01-06 06:31:00\t4G",
+    "2020-01-06 08:00:00\tmoonrise",
+]  # fmt: skip
+STATES = {"u1": {"guid": "x", "model": "m", "messages": "\n".join(MESSAGES)}, "u2": {"messages": MESSAGES[0]}}
+SPEEDS = {"g": {"down_u": 1000, "down_sigma": 1, "up_u": 500, "up_sigma": 1}}
+MANY = pytest.param(10_000, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5, "json"])
@@ -61,32 +71,61 @@ def test_plain_pickles_are_read(value, protocol):
     assert plain_pickle(pickle.dumps(twice, protocol=protocol)) == twice
 
 
-def test_any_bytes_are_refused(tmp_path):
+@pytest.mark.parametrize("turns", [150, MANY])
+def test_any_bytes_are_refused(tmp_path, turns):
     whole = pickle.dumps(BEHAVIOUR)
     rng = np.random.default_rng(0)
-    for turn in range(150):
+    file = tmp_path / "trace"
+    for _ in range(turns):
         damaged = bytearray(whole[: rng.integers(1, len(whole) + 1)])
         damaged[int(rng.integers(len(damaged)))] ^= int(rng.integers(256))
-        file = tmp_path / f"trace-{turn}"
         file.write_bytes(bytes(damaged))
-        try:
-            from_fedscale(file)
-        except UserError as error:
-            assert "trace-" in str(error) or "repeats itself" in str(error)
+        read_or_refuse(lambda: from_fedscale(file))
+
+
+@pytest.mark.parametrize("turns", [150, MANY])
+def test_any_tables_are_read_or_refused(tmp_path, turns):
+    """Of FedScale, of its second file, and of FLASH: something else somewhere, or nothing."""
+    rng = random.Random(0)
+    sound = {"behave": BEHAVIOUR, "capacity": CAPACITY, "states": STATES, "speeds": SPEEDS}
+    paths = {name: tmp_path / name for name in sound}
+    for _ in range(turns):
+        name = rng.choice(list(sound))
+        for other, table in sound.items():
+            paths[other].write_text(json.dumps(bent(table, rng) if other == name else table))
+        read_or_refuse(lambda: from_fedscale(paths["behave"], paths["capacity"]))
+        read_or_refuse(lambda: from_flash(paths["states"], paths["speeds"]))
+
+
+def bent(value, rng):
+    """A table with something else in one place, or without it."""
+    if isinstance(value, dict | list) and value and rng.random() < 0.85:
+        key = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
+        made = value.copy()
+        made[key] = bent(value[key], rng)
+        if rng.random() < 0.1:
+            del made[key]
+        return made
+    return rng.choice(
+        [None, -1, 0, 2**40, 2**70, 1e308, float("nan"), float("inf"), "x", "", [], {}, True, [[1]], "9" * 5000]
+    )
+
+
+def read_or_refuse(make):
+    try:
+        fleet, repeat_s, _ = make()
+    except UserError as error:
+        assert len(str(error)) < 1000
+    else:
+        assert np.isfinite(fleet.time_s).all()
+        assert all((np.isfinite(rate) & (rate > 0)).all() for rate in fleet.rates.values())
+        assert repeat_s > 0
 
 
 def test_flash(tmp_path):
     """Ready while locked, charging and on Wi-Fi: from 23:00 to 06:30, and not during the day."""
-    messages = [
-        "2020-01-05 22:00:00\tbattery_charged_on", "2020-01-05 22:30:00\twifi", "2020-01-05 23:00:00\tscreen_lock",
-        "2020-01-06 02:00:00\t87.0%", "2020-01-06 06:30:00\tscreen_unlock", "2020-01-06 06:31:00\t4G",
-        "2020-01-06 08:00:00\tmoonrise",
-    ]  # fmt: skip
-    users = {"u1": {"guid": "x", "model": "m", "messages": "\n".join(messages)}, "u2": {"messages": messages[0]}}
-    (tmp_path / "states.json").write_text(json.dumps(users))
-    (tmp_path / "speeds.json").write_text(
-        json.dumps({"g": {"down_u": 1000, "down_sigma": 1, "up_u": 500, "up_sigma": 1}})
-    )
+    (tmp_path / "states.json").write_text(json.dumps(STATES))
+    (tmp_path / "speeds.json").write_text(json.dumps(SPEEDS))
     fleet, repeat_s, remarks = from_flash(tmp_path / "states.json", tmp_path / "speeds.json")
     assert repeat_s == 2 * 86_400
     assert fleet.names == ("u1",)

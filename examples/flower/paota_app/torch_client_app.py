@@ -33,6 +33,8 @@ def train(message: Message, context: Context) -> Message:
 def train_with_torch(task: LocalTask, context: Context) -> LocalResult:
     if (beyond := training_of(task, context, APP_FOLDER).beyond_plain_sgd) is not None:
         raise UserError(f"this device trains with plain SGD and does not know {beyond}")
+    if task.shift is not None:
+        raise UserError("this device trains with plain SGD and shifts no gradients")
     shard = device_data(context, APP_FOLDER)
     x = torch.from_numpy(np.ascontiguousarray(shard.x).astype(np.float32)).flatten(start_dim=1)
     x = x / 255 if shard.x.dtype == np.uint8 else x

@@ -16,7 +16,11 @@ class Air:
     fading: Any = choice(CHANNELS, "rayleigh", doc="What the channel does from round to round.", also=("channel",))
     bandwidth_hz: float = setting(20e6, above=0, doc="Bandwidth B.", also=("bandwidth",))
     n0_dbm_per_hz: float = setting(
-        -174.0, low=-400, high=300, doc="Noise density N0.", also=("N0", "noise", "noise_density", "noise_power")
+        -174.0,
+        low=-400,
+        high=300,
+        doc="Noise density N0.",
+        also=("N0", "noise", "noise_density", "noise_power", "snr", "snr_db"),
     )
     path_loss: Any = choice(PATH_LOSSES, "none", doc="What distance and obstacles cost.", also=("pathloss",))
     antennas: int = setting(1, low=1, high=1024, doc="Receive antennas of the server.", also=("num_antennas",))

@@ -220,6 +220,18 @@ def keeps_memory(algorithm: Algorithm) -> bool:
     return bool(jax.tree.leaves(jax.eval_shape(lambda: algorithm.memory(jnp.zeros(1)))))
 
 
+def signal_size(algorithm: Algorithm, num_parameters: int) -> int:
+    """m: how many numbers its devices send, for d parameters. Nothing is computed."""
+
+    def signal() -> jax.Array:
+        model, number = jnp.zeros(num_parameters), jnp.zeros(())
+        key = jax.random.key(0) if algorithm.draws else None
+        memory, state = algorithm.memory(model), algorithm.init_for(model, 1)
+        return algorithm.signal(Work(model, model, number, number, number, model, model, memory, state, key))
+
+    return jax.eval_shape(signal).size
+
+
 def average(amplitude: Float[Array, " n"], event: Event) -> Amplitudes:
     """A weighted mean: what is heard is divided by the sum of the amplitudes.
 

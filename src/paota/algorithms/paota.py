@@ -6,7 +6,7 @@ Kou, Ji, Zhong, Zhang: "Semi-Asynchronous Federated Edge Learning for Over-the-a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,13 @@ from ..power.settings import Power
 from ..settings import setting
 from ..timing.schemes import Periodic
 from .base import Algorithm, Amplitudes, Event, Report, Work
+
+
+class LastHeard(NamedTuple):
+    """What a device keeps with `similarity = "heard"`."""
+
+    start: Float[Array, " d"]  # the model that its last training began with
+    is_there: Float[Array, ""]  # 1, or 0 before its first training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +46,10 @@ class Paota(Algorithm):
     scheme = Periodic()
 
     def memory(self, model: Float[Array, " d"]) -> Any:
-        return model if self.similarity == "heard" else ()
+        return LastHeard(model, jnp.zeros(())) if self.similarity == "heard" else ()
 
     def remember(self, work: Work) -> Any:
-        return work.local_model - work.update if self.similarity == "heard" else ()
+        return LastHeard(work.local_model - work.update, jnp.ones(())) if self.similarity == "heard" else ()
 
     def broadcast(self, num_parameters: int) -> int:
         return num_parameters if self.similarity == "current" else 0
@@ -50,7 +57,8 @@ class Paota(Algorithm):
     def report(self, work: Work) -> Report:
         step = work.model - work.previous_model
         if self.similarity == "heard":
-            step = work.local_model - work.update - work.memory  # where it started, from where it started before
+            last = work.memory  # where it started, from where it started before; not from rounding at first
+            step = last.is_there * (work.local_model - work.update - last.start)
         return {"similarity": similarity_factor(work.update, step)}
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ..errors import UserError, did_you_mean, listed, nearest, printable, unknown_name
+from ..errors import UserError, did_you_mean, listed, nearest, plain, printable, unknown_name
+from ..experiment import choosing
 from ..interrupts import leave
 from ..plugins import load_plugin
 from . import bound, deploy, device, fleet, keys, new, plan, power, presets, report, reproduce, settings, sweep, watch
@@ -28,6 +29,7 @@ LEAVES_AT_ONCE = (
     "plan",
     "bound",
 )  # on Ctrl-C, until there is something that they have to save
+OTHER_QUANTITIES = ("snr", "snrdb")  # words for a setting whose number is another one: the noise is not its ratio
 LONGEST_SENTENCE = 1500  # what was given may stand in it, and may be anything
 
 
@@ -93,8 +95,12 @@ class Parser(argparse.ArgumentParser):
     def _unknown_option(self, word: str, words: list[str]) -> UserError:
         """The sentence for an option that does not exist: it may be a setting, which --set changes."""
         flag, _, value = word.partition("=")
+        value = value or _word_after(word, words)
         options = list(self._option_string_actions)
-        meant = [f"--set {key}" for key in self._settings_meant(flag, value or _word_after(word, words))]
+        if flag in ("--algorithm", "--algorithms") and "--set" in options and "--algorithms" not in options:
+            wanted = [name.strip() for name in (value or "NAME").split(",")]
+            return UserError(f"unknown option '{flag}': did you mean {choosing(wanted)}?")
+        meant = [f"--set {key}" for key in self._settings_meant(flag, value)]
         if near := nearest(flag, options, cutoff=0.8 if meant else 0.6):
             meant.append(near)
         return UserError(f"unknown option '{flag}': {did_you_mean(meant) if meant else listed(sorted(options))}")
@@ -104,7 +110,9 @@ class Parser(argparse.ArgumentParser):
             return []
         from ..reference import meant_by  # every setting there is
 
-        return [f"{setting.key}={value or 'VALUE'}" for setting in meant_by(flag.lstrip("-")) if not setting.under]
+        word = flag.lstrip("-")
+        given = "VALUE" if not value or plain(word) in OTHER_QUANTITIES else value
+        return [f"{setting.key}={given}" for setting in meant_by(word) if not setting.under]
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -129,7 +129,7 @@ def read_npy_header(stream: Readable, source: str) -> tuple[np.dtype[Any], bool,
         raise UserError(f"{source}: is not a plain array of numbers (objects and records are not loaded)")
     lengths = [text.strip().removesuffix("L") for text in shape[1].split(",") if text.strip()]
     if len(lengths) > MAX_AXES or not all(_LENGTH.fullmatch(text) for text in lengths):
-        raise UserError(f"{source}: has an array header with an impossible shape ({shape[1][:40]})")
+        raise UserError(f"{source}: has an array header with an impossible shape ({ascii(shape[1][:40])[1:-1]})")
     try:
         dtype = np.dtype(descr[1])
     except TypeError:  # say, a float of one byte

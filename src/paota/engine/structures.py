@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from ..air.downlink import in_signals
 from ..air.settings import Air
-from ..algorithms.base import Algorithm
+from ..algorithms.base import Algorithm, signal_size
 from ..data.dataset import Dataset
 from ..data.shards import Shards
 from ..experiment import Contestant
@@ -193,21 +193,21 @@ class Log(NamedTuple):
     channel_gain: Float[Array, " n"]  # |h_k|^2; NaN for a digital rule
 
 
-def event_places(devices: int, num_parameters: int, mesh: Mesh | None) -> tuple[int, int | None]:
+def event_places(devices: int, row_bytes: int, mesh: Mesh | None) -> tuple[int, int | None]:
     """(places for the devices of an event, devices held at once or None for all of them).
 
     Few different sizes, and whole vectors: then zeros at the end change no sum.
     """
     unit = math.lcm(16 if devices > 1 else 1, 1 if mesh is None else mesh.size)
-    if _round_up(devices, unit) * row_bytes(num_parameters) <= HELD_BYTES:
+    if _round_up(devices, unit) * row_bytes <= HELD_BYTES:
         return _round_up(devices, unit), None
-    block = _round_up(BLOCK_BYTES // row_bytes(num_parameters), unit)
+    block = _round_up(BLOCK_BYTES // row_bytes, unit)
     return _round_up(devices, block), block
 
 
-def row_bytes(num_parameters: int) -> int:
-    """Of one device of an event: its model and its update."""
-    return 2 * 4 * num_parameters
+def row_bytes(algorithm: Algorithm, num_parameters: int) -> int:
+    """Of one device of an event: its model, and its update or the signal that is made of it, whichever is longer."""
+    return 4 * (num_parameters + max(num_parameters, signal_size(algorithm, num_parameters)))
 
 
 def _round_up(number: int, unit: int) -> int:

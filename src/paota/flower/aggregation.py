@@ -34,6 +34,14 @@ class Concluded(NamedTuple):
     channel_gain: NDArray[Any]
 
 
+class Kept(NamedTuple):
+    """What is kept from one event to the next beside the model."""
+
+    server: Any  # by the algorithm
+    optimiser: Any  # by the server's optimiser
+    devices: Any  # by the devices, [K, ...] each: the server works it out from what they send, as it does their reports
+
+
 class Aggregator:
     """One algorithm of the experiment. Channel and noise come from the keys (seed, round, device) of the simulator."""
 
@@ -55,10 +63,18 @@ class Aggregator:
         """Few sizes, so that the step is compiled a handful of times however many devices come."""
         return max(n, min(max(SMALLEST_PADDING, 1 << max(0, n - 1).bit_length()), self.num_devices))
 
-    def initial_state(self) -> Any:
-        """What the algorithm and the server's optimiser keep, before the first round."""
-        model = jnp.asarray(self.initial_model)
-        return self.rule.algorithm.init_for(model, self.num_devices), self.rule.server.optimiser.init(model)
+    def initial_state(self) -> Kept:
+        """Before the first round."""
+        state = engine.State.initial(self.rule, jnp.asarray(self.initial_model), 1, self.num_devices)
+        return Kept(state.server, state.optimiser, state.devices)
+
+    def gradient_shifts(self, state: Kept, devices: Sequence[int]) -> NDArray[np.float32] | None:
+        """What each of `devices` adds to its gradients, [n, d]; None for an algorithm that leaves them alone."""
+        algorithm = self.rule.algorithm
+        if not algorithm.shifts_gradients:
+            return None
+        memory = [jax.tree.map(lambda column: column[k], state.devices) for k in devices]  # noqa: B023
+        return np.stack([np.asarray(algorithm.gradient_shift(one, state.server), np.float32) for one in memory])
 
     def judge(self, model: NDArray[Any]) -> tuple[float, float, float]:
         """(test accuracy, test loss, F(w)) with the data that the server holds."""
@@ -74,8 +90,9 @@ class Aggregator:
         starts: Mapping[int, NDArray[Any]],
         state: Any,
         arrivals: Sequence[Arrival],
+        group: int = 0,
     ) -> Concluded:
-        """w^(r+1) from w^r and the arrivals; `starts` holds the model of every version that they started from."""
+        """w^(r+1) from w^r and the arrivals of a `group`; `starts` holds the model of every version they started from."""
         n = len(arrivals)
         padded = self._padding(n)
         inputs = _blank(padded, model.size)
@@ -85,8 +102,8 @@ class Aggregator:
             flight = arrival.flight
             inputs.device[i], inputs.version[i], inputs.training[i] = flight.device, flight.version, flight.training
             inputs.start[i], inputs.local[i] = starts[flight.version], arrival.model
-            inputs.num_samples[i] = arrival.num_samples
-        outcome = self._run(round, time_s, model, previous_model, state, inputs)
+            inputs.num_samples[i], inputs.loss[i] = arrival.num_samples, arrival.loss
+        outcome = self._run(round, time_s, model, previous_model, state, inputs, group)
         return Concluded(
             model=np.asarray(outcome.model),
             state=outcome.state,
@@ -99,8 +116,10 @@ class Aggregator:
             channel_gain=np.asarray(outcome.channel_gain)[:n],
         )
 
-    def _run(self, round: int, time_s: float, model: Any, previous_model: Any, state: Any, inputs: _Inputs) -> Any:
-        when = np.int32(round), np.float32(time_s), np.float32(self.num_devices)
+    def _run(
+        self, round: int, time_s: float, model: Any, previous_model: Any, state: Kept, inputs: _Inputs, group: int = 0
+    ) -> Any:
+        when = np.int32(round), np.float32(time_s), np.int32(group), np.float32(self.num_devices)
         return _aggregate(self.rule, self._key, *when, model, previous_model, state, inputs)
 
 
@@ -119,6 +138,7 @@ class _Inputs(NamedTuple):
     start: NDArray[np.float32]  # [n, d]
     local: NDArray[np.float32]  # [n, d]
     num_samples: NDArray[np.float32]
+    loss: NDArray[np.float32]  # NaN where a device does not say
 
 
 def _blank(n: int, d: int) -> _Inputs:
@@ -126,28 +146,30 @@ def _blank(n: int, d: int) -> _Inputs:
         return np.zeros(n, np.int32)
 
     vectors = np.zeros((2, n, d), np.float32)
-    return _Inputs(np.zeros(n, bool), whole(), whole(), whole(), vectors[0], vectors[1], np.ones(n, np.float32))
+    ones, zeros = np.ones(n, np.float32), np.zeros(n, np.float32)
+    return _Inputs(np.zeros(n, bool), whole(), whole(), whole(), vectors[0], vectors[1], ones, zeros)
 
 
 @jax.jit
 def _aggregate(
-    rule: engine.Rule, key: Any, round: Any, time_s: Any, num_devices: Any, model: Any, previous_model: Any, state: Any,
-    inputs: Any,
+    rule: engine.Rule, key: Any, round: Any, time_s: Any, group: Any, num_devices: Any, model: Any, previous_model: Any,
+    state: Kept, inputs: Any,
 ) -> engine.Served:  # fmt: skip
     row = engine.Row(
         round=round, time_s=time_s, evaluate=jnp.zeros((), bool), ready=inputs.ready, device=inputs.device,
-        version=inputs.version, training=inputs.training,
+        version=inputs.version, training=inputs.training, group=group,
     )  # fmt: skip
-    trained = Trained(inputs.local, inputs.local - inputs.start, jnp.zeros(len(inputs.ready)))
-    kept, memory = state
+    trained = Trained(inputs.local, inputs.local - inputs.start, inputs.loss)
+    memory = jax.tree.map(lambda column: column[row.device], state.devices)
     prepared = engine.prepare(
-        rule, key, row, trained, model, previous_model, inputs.num_samples, state=kept, start=inputs.start
+        rule, key, row, trained, model, previous_model, inputs.num_samples, memory, state.server, inputs.start
     )
-    event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, kept)
+    event = engine.event_of(row, prepared, model, previous_model, inputs.num_samples, num_devices, state.server)
     uplink = engine.uplink_of(rule, key, row, prepared.ready, model.size)
     decision = engine.decide(rule.algorithm, rule.power, event, uplink)
     everything = prepared.payload if rule.algorithm.needs_payloads else None
     sums = engine.superpose(decision.gains, prepared.payload)
     served = engine.conclude(rule.algorithm, event, decision, sums, everything)
-    served, memory = engine.optimise(rule.server, model, served, memory)
-    return served._replace(state=(served.state, memory))
+    served, optimiser = engine.optimise(rule.server, model, served._replace(memory=prepared.memory), state.optimiser)
+    devices = engine.remembered(state.devices, row.device, served)
+    return served._replace(state=Kept(served.state, optimiser, devices))

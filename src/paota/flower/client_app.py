@@ -42,6 +42,7 @@ class LocalTask:
     local_steps: int
     batch_size: int
     learning_rate: float  # of this version
+    shift: Mapping[str, NDArray[Any]] | None = None  # to be added to every gradient, if at all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +89,14 @@ def read_task(message: Message) -> LocalTask:
         batch_size=int(words["batch-size"]),
         learning_rate=float(words["learning-rate"]),
         latency_s=float(words["latency-s"]),
-        model={name: array.numpy() for name, array in message.content.array_records["model"].items()},
+        model=_arrays(message, "model") or {},
+        shift=_arrays(message, "shift"),
     )
+
+
+def _arrays(message: Message, name: str) -> dict[str, NDArray[Any]] | None:
+    records = message.content.array_records
+    return {key: array.numpy() for key, array in records[name].items()} if name in records else None
 
 
 def partition_id(context: Context) -> int:
@@ -124,12 +131,13 @@ def train_with_jax(context: Context, folder: Path) -> Callable[[LocalTask], Loca
         address = os.environ.get(TRAINER)
         if address:
             try:
-                told, trained = ask(address, {**words, "version": task.version, "training": task.training}, task.model)
+                order = {**words, "version": task.version, "training": task.training}
+                told, trained = ask(address, order, task.model, task.shift)
                 return LocalResult(model=trained, num_examples=told["num_examples"], loss=told["loss"])
             except OSError as error:
                 logger.warning("the trainer does not answer (%s): training in this process", error)
         trainer = trainer_of(**words)
-        local, loss = trainer(trainer.layout.join(task.model), task.version, task.training)
+        local, loss = trainer.train(task.model, task.version, task.training, task.shift)
         return LocalResult(model=trainer.layout.split(local), num_examples=trainer.num_samples, loss=loss)
 
     return train
@@ -164,8 +172,9 @@ def trainer_of(run_config: str, folder: str, label: str, device: int, own_data: 
     from .training import LocalTrainer, shard_of
 
     experiment = Deployment.from_run_config(json.loads(run_config)).load(Path(folder))
-    training = _contestant(experiment, label).training
-    return LocalTrainer(experiment, training, device, shard_of(experiment, device, own_data or None))
+    return LocalTrainer(
+        experiment, _contestant(experiment, label), device, shard_of(experiment, device, own_data or None)
+    )
 
 
 def _contestant(experiment: Experiment, label: str) -> Contestant:

@@ -1,5 +1,5 @@
 """The server's loop in real time. `periodic` reads like the paper's Algorithm 1 (and TT-Fed, with tiers), `synchronous`
-like FedAvg, `buffered` like FedBuff (and FedAsync, whose buffer holds one), `grouped` like Air-FedGA.
+like FedAvg, `buffered` like FedBuff (and FedAsync, whose buffer holds one), `grouped` like Air-FedGA and FedAT.
 
 The coordinator knows a clock and a post office (`Post`), not Flower. Times are seconds of the experiment: real seconds
 divided by the deployment's `time_scale`.
@@ -11,79 +11,21 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..rng import Purpose, host_rng
 from .aggregation import Aggregator
-from .answers import Answer, Arrival, Refused, accept
+from .answers import Arrival, Refused, accept
 from .history import Checkpoint, History
 from .influence import Influence
+from .pace import Clock, Pace
+from .post import Order, Post
 from .roster import Roster
+from .selection import draw_oldest, draw_participants
 
 logger = logging.getLogger(__name__)
-
-
-class Clock(Protocol):
-    def now(self) -> float: ...
-    def sleep_until(self, when: float) -> None: ...
-
-
-class RealClock:
-    def now(self) -> float:
-        return time.monotonic()
-
-    def sleep_until(self, when: float) -> None:
-        time.sleep(max(0.0, when - time.monotonic()))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """What one device is asked for."""
-
-    node: int
-    device: int
-    version: int
-    training: int
-
-
-class Post(Protocol):
-    """How messages reach the devices; nothing here waits for anybody."""
-
-    def reachable(self) -> set[int]:
-        """Nodes that are connected now."""
-        ...
-
-    def joined(self) -> dict[int, int]:
-        """Nodes that have said since the last call which device they are: {node: device}."""
-        ...
-
-    def send(self, orders: Sequence[Order], model: NDArray[Any]) -> list[str | None]:
-        """Send `model` with its order to each node; the message ids, None where it could not be sent."""
-        ...
-
-    def fetch(self, messages: Collection[str]) -> list[Answer]:
-        """The answers to `messages` that have arrived and have not been fetched yet."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pace:
-    """When things happen, in seconds of the experiment except where it says real."""
-
-    rounds: int | None
-    duration_s: float | None
-    period_s: float  # dT
-    patience_s: float
-    time_scale: float = 1.0
-    poll_real_s: float = 0.5
-    join_real_s: float = 120.0
-    min_devices: int = 1
 
 
 def never(arrivals: Sequence[Arrival]) -> bool:
@@ -101,11 +43,14 @@ class Coordinator:
         self, *, aggregator: Aggregator, post: Post, clock: Clock, pace: Pace, seed: int, label: str,
         judge_every: int, influence: Influence, max_staleness: int | None, save: Callable[[Checkpoint], None],
         resume: Checkpoint | None = None, advanced: Callable[[History], None] = lambda history: None,
+        wants_to_stop: Callable[[History], bool] = lambda history: False,
     ) -> None:  # fmt: skip
         self.aggregator, self.post, self.clock, self.pace = aggregator, post, clock, pace
         self.seed, self.label, self.judge_every = seed, label, judge_every
         self.influence, self.max_staleness, self.save, self.advanced = influence, max_staleness, save, advanced
+        self.wants_to_stop = wants_to_stop
         self.last_round = pace.rounds
+        self.last_update: int | None = None  # in place of `last_round`, for schemes whose rounds are of any size
         self.roster = Roster(aggregator.num_devices, pace.patience_s)
         self.history = History()
         self.model = self.previous_model = aggregator.initial_model
@@ -139,11 +84,14 @@ class Coordinator:
                 self.send(self._unoccupied())  # the ready ones, and whoever else waits for a model
             self.look_back()
 
-    def synchronous(self, participants: int, selected: int | None = None, deadline_s: float | None = None) -> None:
+    def synchronous(
+        self, participants: int, selected: int | None = None, deadline_s: float | None = None, *, oldest: bool = False
+    ) -> None:
         """Local SGD and COTAF: every round waits for devices it has drawn, though not for ever.
 
         `selected` begin and the first `participants` count; `deadline_s` ends a round at the latest. A device that is not
-        waited for any longer cannot be interrupted: it finishes, and may be drawn again afterwards.
+        waited for any longer cannot be interrupted: it finishes, and may be drawn again afterwards. `oldest`: those that
+        have not counted for longest begin.
         """
         self.begin()
         wait_s = min(self.pace.patience_s, deadline_s or self.pace.patience_s)
@@ -153,8 +101,12 @@ class Coordinator:
             return not out or sum(arrival.flight.version == self.round for arrival in arrivals) >= participants
 
         while not self.over(self.now_s):
-            reachable = self.post.reachable()
-            sent = self.send(draw_participants(self.seed, self.round, selected or participants, self.roster, reachable))
+            idle, devices = self.roster.idle(self.post.reachable()), self.roster.devices
+            if oldest:
+                drawn = draw_oldest(self.seed, self.history.participants, participants, devices, idle)
+            else:
+                drawn = draw_participants(self.seed, self.round, selected or participants, devices, idle)
+            sent = self.send(drawn)
             # With nobody to wait for, a round lasts a period: devices get time to come back.
             timeout_s = self.now_s + (wait_s if sent else self.pace.period_s)
             arrivals = self.collect(until_s=timeout_s, enough=enough if sent else never)
@@ -167,16 +119,19 @@ class Coordinator:
 
         Ends after `events` aggregations; None: when the time is over.
         """
-        self.begin()
         self.last_round = events
-        buffer: list[Arrival] = []
+        self.begin()
         while not self.over(self.now_s):
             self.send(self.roster.idle(self.post.reachable()))  # everybody at first, later the refused and the returned
-            for arrival in self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody):
-                buffer.append(arrival)
-                if len(buffer) == size and not self.over(self.now_s):
-                    self.conclude(buffer)
-                    buffer = []
+            arrivals = _by_time(self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody))
+            buffered = len(self.waiting)
+            self.waiting += arrivals
+            for arrival in arrivals:
+                buffered += 1
+                if buffered == size and not self.over(self.now_s):
+                    full, self.waiting = self.waiting[:size], self.waiting[size:]
+                    self.conclude(full)
+                    buffered = 0
                     self.look_back()
                 self.send([arrival.flight.device] if not self.over(self.now_s) else [])
 
@@ -185,8 +140,9 @@ class Coordinator:
 
         Ends with the event that brings the arrivals to `updates`; None: when the time is over.
         """
-        self._begin_counting(updates)
-        while not self._counted(updates):
+        self.last_update = updates
+        self.begin()
+        while not self.over(self.now_s):
             self.send(self._unoccupied())
             self.waiting = _by_time(
                 self.waiting + self.collect(until_s=self.now_s + self.pace.period_s, enough=somebody)
@@ -196,15 +152,16 @@ class Coordinator:
                 self.look_back()
 
     def grouped(self, groups: int, updates: int | None) -> None:
-        """Air-FedGA: a group whose members have all arrived, or been given up, is aggregated and begins again.
+        """Air-FedGA and FedAT: a group whose members have all arrived, or been given up, is aggregated and begins again.
 
         The quickest devices of the first training, that is the first to arrive, are the first group, and so on; whoever
         comes later belongs to the last one. Ends as `share_ready` does.
         """
-        self._begin_counting(updates)
+        self.last_update = updates
+        self.begin()
         sizes = [len(part) for part in np.array_split(np.arange(self.aggregator.num_devices), groups)]
         ends = np.cumsum(sizes)
-        while not self._counted(updates):
+        while not self.over(self.now_s):
             busy = {flight.device for flight in self.roster.flights.values()} | self._waiting_devices()
             begun = {self.places[k] for k in busy if k in self.places}
             # A group begins together, after its event; a device without a group at once.
@@ -215,20 +172,11 @@ class Coordinator:
                 self.places.setdefault(arrival.flight.device, min(place, groups - 1))
             self.waiting += arrivals
             for group in self._complete_groups(sizes):
-                if not self._counted(updates):
-                    self._conclude_those({k for k, place in self.places.items() if place == group})
+                if not self.over(self.now_s):
+                    self._conclude_those({k for k, place in self.places.items() if place == group}, group)
                     self.look_back()
 
     # ---- their steps --------------------------------------------------------------------------------------------
-
-    def _begin_counting(self, updates: int | None) -> None:
-        self.begin()
-        self.last_round = None if updates is None else 10**9
-
-    def _counted(self, updates: int | None) -> bool:
-        """Whether the time is over, or the arrivals have come to `updates`."""
-        arrived = sum(len(participants.device) for participants in self.history.participants)
-        return self.over(self.now_s) or (updates is not None and arrived >= updates)
 
     def _waiting_devices(self) -> set[int]:
         return {arrival.flight.device for arrival in self.waiting}
@@ -237,11 +185,11 @@ class Coordinator:
         """Devices that can be sent a model: reachable, not at work, and not waiting for their event."""
         return [k for k in self.roster.idle(self.post.reachable()) if k not in self._waiting_devices()]
 
-    def _conclude_those(self, due: Collection[int]) -> None:
+    def _conclude_those(self, due: Collection[int], group: int = 0) -> None:
         """Aggregate the devices that are `due` of those that wait; the others go on waiting."""
         now = [arrival for arrival in self.waiting if arrival.flight.device in due]
         self.waiting = [arrival for arrival in self.waiting if arrival.flight.device not in due]
-        self.conclude(_by_device(now))
+        self.conclude(_by_device(now), group)
 
     def _complete_groups(self, sizes: Sequence[int]) -> list[int]:
         """Groups of which somebody waits and nobody is at work, by the time of their last arrival.
@@ -268,10 +216,13 @@ class Coordinator:
         return (self.clock.now() - self._zero) / self.pace.time_scale
 
     def over(self, next_s: float) -> bool:
-        if self.history.diverged_round is not None:
+        """Whether no aggregation at `next_s` is to come any more."""
+        if self.history.diverged_round is not None or self.history.stopped_round is not None:
             return True
         if self.pace.duration_s is not None:
             return next_s > self.pace.duration_s * (1 + 1e-9)
+        if self.last_update is not None:
+            return sum(len(participants.device) for participants in self.history.participants) >= self.last_update
         return self.round >= (self.last_round or 0)
 
     def begin(self) -> None:
@@ -295,7 +246,9 @@ class Coordinator:
         """The newest model to `devices`, each with the number of its next local training; to how many it went."""
         node_of, trainings = self.roster.node_of, self.roster.trainings
         orders = [Order(node=node_of[k], device=k, version=self.round, training=trainings[k]) for k in devices]
-        messages = self.post.send(orders, self.model) if orders else []
+        if not orders:
+            return 0
+        messages = self.post.send(orders, self.model, self.aggregator.gradient_shifts(self.state, devices))
         for order, message in zip(orders, messages, strict=True):
             if message is None:
                 self.roster.note(order.device, "not sent", "the message could not be handed over", self.now_s)
@@ -315,15 +268,18 @@ class Coordinator:
             until = self._zero + until_s * self.pace.time_scale
             self.clock.sleep_until(min(until, self.clock.now() + self.pace.poll_real_s))
 
-    def conclude(self, arrivals: list[Arrival]) -> None:
-        """Aggregate, and save before anybody is told: a restarted server knows at least what the devices know."""
+    def conclude(self, arrivals: list[Arrival], group: int = 0) -> None:
+        """Aggregate, and save before anybody is told: a restarted server knows at least what the devices know.
+
+        `group`: whose arrivals these are, where there are groups.
+        """
         begin = time.perf_counter()
         time_s = self.now_s
         arrivals, notes = self.influence.bounded(arrivals, self.versions)
         for device, kind, detail in notes:
             self.roster.note(device, kind, detail, time_s)
         concluded = self.aggregator(
-            self.round, time_s, self.model, self.previous_model, self.versions, self.state, arrivals
+            self.round, time_s, self.model, self.previous_model, self.versions, self.state, arrivals, group
         )
         self.history.append(time_s, arrivals, concluded)
         self.previous_model, self.model, self.state = self.model, concluded.model, concluded.state
@@ -342,6 +298,8 @@ class Coordinator:
             batches = self.history.judged[-1][2]
             self.history.judged[-1] = (accuracy, loss, batches if math.isnan(objective) else objective)
             self.compute_s += time.perf_counter() - begin
+        if self.wants_to_stop(self.history) and not self.over(self.now_s):
+            self.history.stopped_round = self.round
         self.save(self.checkpoint())  # once more: who is in flight now, and the judgement
         self.advanced(self.history)
 
@@ -417,15 +375,3 @@ def _by_device(arrivals: Sequence[Arrival]) -> list[Arrival]:
 
 def _by_time(arrivals: Sequence[Arrival]) -> list[Arrival]:
     return sorted(arrivals, key=lambda arrival: (arrival.finish_s, arrival.flight.device))
-
-
-def draw_participants(
-    seed: int, round: int, participants: int, roster: Roster, reachable: Collection[int]
-) -> list[int]:
-    """The simulator's draw for this round; whoever cannot be asked is replaced by others drawn after it."""
-    rng = host_rng(seed, Purpose.SELECTION, round)
-    chosen = rng.choice(roster.devices, min(participants, roster.devices), replace=False).tolist()
-    can = set(roster.idle(reachable))
-    spare = [k for k in rng.permutation(roster.devices).tolist() if k in can and k not in chosen]
-    here = [k for k in chosen if k in can]
-    return sorted(here + spare[: participants - len(here)])

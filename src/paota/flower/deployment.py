@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import settings
-from ..algorithms.base import keeps_memory
 from ..errors import UserError, unknown_name
 from ..experiment import Contestant, Experiment, as_experiment, preset_names, read_preset
 from ..settings import setting
+from ..timing.oldest import OldestFirst
 from ..timing.schemes import Buffered, Grouped, Periodic, ShareReady, Synchronous, Tiered
+from ..timing.tiers import GroupedByData, Tiers
 
-Deployable = Periodic | Tiered | Synchronous | Buffered | ShareReady | Grouped
+Deployable = Periodic | Tiered | Synchronous | OldestFirst | Buffered | ShareReady | Grouped | Tiers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +90,10 @@ def _check_simulated(contestant: Contestant) -> None:
 def scheme_of(contestant: Contestant) -> Deployable:
     """When the server aggregates: at deadlines, when the chosen devices are done, or when enough have arrived."""
     scheme = contestant.algorithm.scheme
-    if keeps_memory(contestant.algorithm):
-        raise UserError(f"'{contestant.label}' cannot be deployed yet: its devices would have to keep a memory")
+    if isinstance(scheme, GroupedByData):
+        raise UserError(
+            f"'{contestant.label}' cannot be deployed with reach above 1: which labels a device holds stays with the device"
+        )
     if not isinstance(scheme, Deployable):
         known = ", ".join(kind.__name__.lower() for kind in typing.get_args(Deployable))
         raise UserError(

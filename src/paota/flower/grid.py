@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ..experiment import Contestant
 from ..timing.latency import Latencies
 from .answers import Answer
-from .coordinator import Order
 from .layout import Layout
+from .post import Order
 
 logger = logging.getLogger(__name__)
 
@@ -111,20 +111,21 @@ class FlowerPost:
                 found[node] = device
         return found
 
-    def send(self, orders: Sequence[Order], model: NDArray[Any]) -> list[str | None]:
-        # One record for all messages: Flower stores and ships equal objects once.
-        record = ArrayRecord({name: Array(np.ascontiguousarray(a)) for name, a in self._layout.split(model).items()})
-        messages = [
-            Message(
-                RecordDict({"model": record, "order": ConfigRecord(self._words(order))}),
-                dst_node_id=order.node,
-                message_type=MessageType.TRAIN,
-                group_id=str(order.version),
-                ttl=self._ttl_s,
-            )
-            for order in orders
-        ]
+    def send(
+        self, orders: Sequence[Order], model: NDArray[Any], shifts: NDArray[Any] | None = None
+    ) -> list[str | None]:
+        record = self._record(model)  # one for all messages: Flower stores and ships equal objects once
+        messages = []
+        for i, order in enumerate(orders):
+            content: dict[str, Any] = {"model": record, "order": ConfigRecord(self._words(order))}
+            if shifts is not None:
+                content["shift"] = self._record(shifts[i])
+            address: dict[str, Any] = {"dst_node_id": order.node, "group_id": str(order.version), "ttl": self._ttl_s}
+            messages.append(Message(RecordDict(content), message_type=MessageType.TRAIN, **address))
         return self._push(messages)
+
+    def _record(self, vector: NDArray[Any]) -> ArrayRecord:
+        return ArrayRecord({name: Array(np.ascontiguousarray(a)) for name, a in self._layout.split(vector).items()})
 
     def fetch(self, messages: Collection[str]) -> list[Answer]:
         return [_open(reply) for reply in self._answers.collect(messages)]

@@ -39,6 +39,7 @@ class History:
     noise_std: list[float] = field(default_factory=list)
     per_device: list[NDArray[Any]] = field(default_factory=list)  # [columns, n]: PER_DEVICE
     diverged_round: int | None = None
+    stopped_round: int | None = None  # by `evaluation.stop_at` or `patience`
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -83,7 +84,7 @@ class History:
         """The same columns as the simulator's, made by the simulator's functions."""
         return trajectory_of(
             plan, contestant, seed, self.timeline(), self._log(), self.initial,
-            model=model, diverged_round=self.diverged_round, compute_s=compute_s,
+            model=model, diverged_round=self.diverged_round, compute_s=compute_s, stopped_round=self.stopped_round,
             # Real devices were as long at work as they were; what the simulator imagines beside that is not theirs.
             costs=replace(costs_of(plan, contestant, seed), attendance=None, downloads=None, block_s=0.0),
         )  # fmt: skip
@@ -148,7 +149,8 @@ class CheckpointFolder:
             codec.write(self._round(event), {"round": event + 1}, h.event(event))
         self._rounds, self._judged = len(h), h.judged[-1] if h.judged else ()
         facts = {
-            "rounds": len(h), "diverged_round": h.diverged_round, "label": c.label, "in_flight": c.in_flight,
+            "rounds": len(h), "diverged_round": h.diverged_round, "stopped_round": h.stopped_round,
+            "label": c.label, "in_flight": c.in_flight,
             "lost": c.lost, "restarts": c.restarts, "compute_s": c.compute_s, "finished": c.finished,
             "incidents": [dataclasses.asdict(incident) for incident in c.incidents],
             "lengths": {str(device): length for device, length in c.lengths.items()},
@@ -166,7 +168,8 @@ class CheckpointFolder:
             return None
         facts, arrays = codec.read(self.path / STATE)
         try:
-            history = History(initial=tuple(arrays.pop("initial").tolist()), diverged_round=facts.pop("diverged_round"))
+            ends = {name: facts.pop(name) for name in ("diverged_round", "stopped_round")}
+            history = History(initial=tuple(arrays.pop("initial").tolist()), **ends)
             for event in range(facts.pop("rounds")):
                 history.add(codec.read(self._round(event))[1])
             state = codec.numbered(arrays, "state")

@@ -106,10 +106,12 @@ def check_size(devices: int) -> None:
 def run_here(
     app: Path, work: Path, *, devices: int, run_config: Mapping[str, Any], secure: bool = True,
     show: Callable[[str], None] = print, keys: Path | None = None, gateway_socket: str | None = None,
+    warm: bool = True,
 ) -> None:  # fmt: skip
     """Start SuperLink and `devices` SuperNodes, run `app` on them, stop them all. `work` keeps their logs.
 
-    With `gateway_socket` no SuperNode is started here: devices elsewhere come in through the gateway behind it.
+    With `gateway_socket` no SuperNode is started here: devices elsewhere come in through the gateway behind it. With
+    `warm=False` client processes start as slowly as Flower starts them.
     """
     if gateway_socket is None:
         check_size(devices)
@@ -117,7 +119,8 @@ def run_here(
             f"starting a SuperLink and {devices} SuperNodes on loopback"
             + (", with TLS and node keys" if secure else "")
         )
-    with LocalFederation(work, devices, secure=secure, keys=keys, nodes=gateway_socket is None) as federation:
+    here = gateway_socket is None
+    with LocalFederation(work, devices, secure=secure, keys=keys, nodes=here, warm=warm) as federation:
         if gateway_socket is not None:
             relay(gateway_socket, federation.port)
             show(

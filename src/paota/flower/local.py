@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,9 @@ from ..errors import UserError
 from .processes import HOST, Processes, free_port, listening
 
 CONNECTION = "local"
+START_S = 180.0  # for the SuperLink to listen: seconds, unless the machine is very busy
+FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0  # before a device tries again
+LASTING_S = 30.0  # a SuperNode that lived so long had reached its server
 REGISTER = """
 import sys
 from flwr.cli.app import app
@@ -28,15 +31,15 @@ class LocalFederation(Processes):
 
     With `secure` (the default) the SuperLink speaks TLS only and accepts only SuperNodes whose keys were registered;
     `keys` is a folder made by `certificates`, one of its own if there is none. With `nodes=False` the SuperNodes are
-    elsewhere.
+    elsewhere; with `warm=False` they start a process for each message, as Flower does.
     """
 
     def __init__(
         self, folder: Path, devices: int, *, secure: bool = True, environment: Mapping[str, str] | None = None,
-        keys: Path | None = None, nodes: bool = True,
+        keys: Path | None = None, nodes: bool = True, warm: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(folder, environment)
-        self.devices, self.secure, self.nodes = devices, secure, nodes
+        self.devices, self.secure, self.nodes, self.warm = devices, secure, nodes, warm
         self.keys = (keys or self.folder / "keys").resolve()
         self.port = free_port()
         self.node_ids: list[int] = []  # by device, as Flower numbers them: the key decides who is which device
@@ -47,7 +50,8 @@ class LocalFederation(Processes):
         if self.secure:
             self._register_nodes()
         if self.nodes:
-            self.start_warm()
+            if self.warm:
+                self.start_warm()
             for device in range(self.devices):
                 self.start_node(device)
 
@@ -55,7 +59,7 @@ class LocalFederation(Processes):
         """SuperNode of device k: `partition-id` k of `num-partitions` K."""
         self.start_supernode(
             f"node-{device}", f"{HOST}:{self.port}", _node_config(device, self.devices),
-            look_every_s=max(0.25, 0.025 * self.devices),  # all of them together, 40 times a second
+            look_every_s=max(0.25, 0.025 * self.devices) if self.warm else None,  # all together, 40 times a second
             security=_security(self.keys, device) if self.secure else ["--insecure"],
         )  # fmt: skip
 
@@ -71,7 +75,8 @@ class LocalFederation(Processes):
 
     def _start_superlink(self) -> None:
         command = [
-            "flower-superlink", "--host", HOST, "--port", str(self.port), "--disable-runtime-dependency-installation",
+            sys.executable, "-m", "paota.flower.superlink", "--host", HOST, "--port", str(self.port),
+            "--disable-runtime-dependency-installation",
         ]  # fmt: skip
         if self.secure:
             from .certificates import make_certificates
@@ -83,7 +88,7 @@ class LocalFederation(Processes):
         else:
             command.append("--insecure")
         superlink = self.start("superlink", command)
-        latest = time.monotonic() + 60
+        latest = time.monotonic() + START_S
         while not listening(self.port):
             if superlink.poll() is not None or time.monotonic() > latest:
                 raise UserError(f"the SuperLink did not start: see '{self.folder / 'superlink.log'}'")
@@ -127,13 +132,31 @@ class Device(Processes):
 
     def begin(self) -> None:
         self.start_warm()
+        self._start_node()
+
+    def wait(self, show: Callable[[str], None] = print) -> int:
+        """As long as the server may come back; the exit code of a SuperNode that cannot take part.
+
+        A SuperNode ends itself when a server that has been started anew does not know it yet. Then another one begins.
+        """
+        pause_s, has_worked = FIRST_PAUSE_S, False
+        while True:
+            began = time.monotonic()
+            code = self.running["node"].wait()
+            lasted = time.monotonic() - began > LASTING_S
+            has_worked |= lasted or code == 0
+            if not has_worked:
+                return code
+            pause_s = FIRST_PAUSE_S if lasted else min(2 * pause_s, LAST_PAUSE_S)
+            show(f"the server at {self.server} does not know this device (any more); again in {pause_s:g} s")
+            time.sleep(pause_s)
+            self.kill("node")
+            self._start_node()
+
+    def _start_node(self) -> None:
         self.start_supernode(
             "node", self.server, self.node_config, look_every_s=0.25, security=self.security, stdout=None
         )
-
-    def wait(self) -> int:
-        """Until the SuperNode ends; its exit code."""
-        return self.running["node"].wait()
 
 
 def _node_config(device: int, devices: int) -> str:

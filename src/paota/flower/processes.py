@@ -91,13 +91,23 @@ class Processes:
         self.start("warm", [sys.executable, "-m", "paota.flower.warm", str(folder)], stdin=subprocess.PIPE)
 
     def start_supernode(
-        self, name: str, superlink: str, node_config: str, *, look_every_s: float, security: list[str], **popen: Any
+        self,
+        name: str,
+        superlink: str,
+        node_config: str,
+        *,
+        look_every_s: float | None,
+        security: list[str],
+        **popen: Any,
     ) -> None:
-        """A SuperNode that uses the warm client processes."""
-        command = [
-            sys.executable, "-m", "paota.flower.node", "--look-every-s", str(look_every_s), "--superlink", superlink,
-            "--host", HOST, "--port", str(free_port()), "--node-config", node_config, *security,
+        """A SuperNode that uses the warm client processes; with `look_every_s` None one as Flower starts it."""
+        arguments = [
+            "--superlink", superlink, "--host", HOST, "--port", str(free_port()), "--node-config", node_config, *security,
         ]  # fmt: skip
+        if look_every_s is None:
+            self.start(name, ["flower-supernode", *arguments], **popen)
+            return
+        command = [sys.executable, "-m", "paota.flower.node", "--look-every-s", str(look_every_s), *arguments]
         path = os.pathsep.join([str(self.folder / "warm" / "bin"), self.environment["PATH"]])
         self.start(name, command, {**self.environment, "PATH": path}, **popen)
 

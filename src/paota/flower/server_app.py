@@ -15,7 +15,9 @@ from flwr.app import Context
 from flwr.serverapp import Grid
 
 from .. import simulate
-from ..air.downlink import IdealDownlink
+from ..air.downlink import AnalogDownlink
+from ..callbacks.base import Round
+from ..callbacks.stopping import stopping_rules
 from ..errors import UserError
 from ..experiment import Contestant, Experiment
 from ..runs.contents import fingerprints
@@ -24,14 +26,17 @@ from ..runs.folder import write_folder
 from ..runs.lock import only_one
 from ..runs.results import Result
 from ..simulate.schedule import Schedule
-from ..simulate.surroundings import attendance_of, computing_latencies
+from ..simulate.surroundings import attendance_of, computing_latencies, surroundings
+from ..timing.oldest import OldestFirst
 from ..timing.schemes import Buffered, Grouped, ShareReady, Synchronous, Tiered, World
+from ..timing.tiers import Tiers
 from .aggregation import Aggregator
-from .coordinator import Clock, Coordinator, Pace, RealClock
+from .coordinator import Coordinator
 from .deployment import Deployment, scheme_of
 from .grid import FlowerPost
 from .history import Checkpoint, CheckpointFolder, History
 from .influence import Influence
+from .pace import Clock, Pace, RealClock
 
 logger = logging.getLogger("paota.flower")
 CONTENTS = "contents.json"  # of an unfinished deployment: hashes of the files that its experiment names
@@ -86,13 +91,7 @@ class _Run:
         experiment = schedule.plan.experiment
         self.schedule, self.plan, self.contestant, self.deployment = schedule, schedule.plan, contestant, deployment
         self.grid, self.clock, self.checkpoints = grid, clock, CheckpointFolder(path)
-        attendance = attendance_of(contestant.timing)
-        self.latencies = computing_latencies(
-            experiment.data.devices, contestant, experiment.seed, attendance, model=self.plan.model,
-            dataset=self.plan.dataset, shards=self.plan.shards[experiment.seed],
-        )  # fmt: skip
-        if attendance is not None or not isinstance(contestant.air.downlink, IdealDownlink):
-            logger.warning("timing.fleet_file and air.downlink are for the simulator: real devices have their own")
+        self.world = _world(self.plan, contestant)
         self.pace = Pace(
             rounds=experiment.horizon.rounds,
             duration_s=experiment.horizon.duration_s,
@@ -116,15 +115,17 @@ class _Run:
             self.pace = dataclasses.replace(self.pace, min_devices=max(1, self.deployment.min_devices))
         coordinator = self._coordinator(saved)
         scheme = scheme_of(self.contestant)
-        world = World(self.latencies, self.contestant.timing.period_s, self.plan.experiment.horizon)
+        world = self.world
         if isinstance(scheme, Synchronous):
             coordinator.synchronous(scheme.size(world), scheme.selected, scheme.deadline_s)
+        elif isinstance(scheme, OldestFirst):
+            coordinator.synchronous(scheme.busy_at_once(world), oldest=True)
         elif isinstance(scheme, Buffered):
             updates = world.match_updates()
             coordinator.buffered(scheme.buffer_size, updates and math.ceil(updates / scheme.buffer_size))
         elif isinstance(scheme, ShareReady):
             coordinator.share_ready(scheme.count(world.latencies.devices), world.match_updates())
-        elif isinstance(scheme, Grouped):
+        elif isinstance(scheme, Grouped | Tiers):
             coordinator.grouped(min(scheme.groups, world.latencies.devices), world.match_updates())
         else:
             coordinator.periodic(tiered=isinstance(scheme, Tiered))
@@ -142,21 +143,38 @@ class _Run:
             self.grid, aggregator.layout, self.contestant, devices=experiment.data.devices,
             # The post may drop a message long after nobody waits for its answer; patience can grow with slow devices.
             ttl_s=10 * self.pace.patience_s * self.pace.time_scale + 600.0,
-            latencies=self.latencies if deployment.emulate_latency else None, time_scale=deployment.time_scale,
+            latencies=self.world.latencies if deployment.emulate_latency else None, time_scale=deployment.time_scale,
             device_of_node=deployment.device_of_node,
         )  # fmt: skip
-        if self.contestant.faults.in_timeline:
-            logger.warning(
-                "dropouts, stragglers and the like in [faults] are for the simulator: real devices have their own"
-            )
         if saved is not None:
             logger.info("%s: going on from version %d", self.contestant.label, len(saved.history))
         return Coordinator(
             aggregator=aggregator, post=post, clock=self.clock, pace=self.pace, seed=experiment.seed,
             label=self.contestant.label, judge_every=self.plan.judged_every[self.contestant.label, experiment.seed],
             influence=Influence(deployment.max_influence), max_staleness=self.contestant.guards.max_staleness,
-            save=self.checkpoints.save, resume=saved, advanced=self._show(),
+            save=self.checkpoints.save, resume=saved, advanced=self._show(), wants_to_stop=self._stopping(),
         )  # fmt: skip
+
+    def _stopping(self) -> Callable[[History], bool]:
+        """Whether the rules of `[evaluation]` want to stop at a round; they are told every round once."""
+        rules = stopping_rules(self.plan.experiment.evaluation)
+        told, wishes = 0, False
+
+        def wants_to_stop(history: History) -> bool:
+            nonlocal told, wishes
+            accuracies = [history.initial[0], *(accuracy for accuracy, _, _ in history.judged)]
+            for round in range(told, len(accuracies)):
+                row = Round(
+                    label=self.contestant.label, algorithm=self.contestant.algorithm_name, round=round,
+                    seed=self.plan.experiment.seed, rounds=self.plan.experiment.horizon.rounds or 0,
+                    metrics={"test_accuracy": accuracies[round]},
+                )  # fmt: skip
+                for rule in rules:  # each of them, whatever the others wish
+                    wishes |= bool(rule.round(row))
+            told = len(accuracies)
+            return wishes
+
+        return wants_to_stop
 
     def _show(self) -> Callable[[History], None]:
         shown = -1
@@ -176,6 +194,26 @@ class _Run:
             )  # fmt: skip
 
         return show
+
+
+def _world(plan: simulate.Plan, contestant: Contestant) -> World:
+    """How long things take that a deployment may emulate: trainings and transfers, but no faults and no absences."""
+    experiment, downlink = plan.experiment, contestant.air.downlink
+    if contestant.faults.in_timeline:
+        logger.warning(
+            "dropouts, stragglers and the like in [faults] are for the simulator: real devices have their own"
+        )
+    if isinstance(downlink, AnalogDownlink) or getattr(downlink, "broadcast_loss", None) is not None:
+        logger.warning("noise and losses of air.downlink are for the simulator: real broadcasts have their own")
+    seen: Any = {"model": plan.model, "dataset": plan.dataset, "shards": plan.shards[experiment.seed]}
+    attendance = attendance_of(contestant.timing)
+    if attendance is None:
+        sound = dataclasses.replace(contestant, faults=contestant.faults.in_signals())
+        return surroundings(experiment, sound, experiment.seed, **seen).world
+    logger.warning("timing.fleet_file says how quick devices are; when they come and go is for the simulator")
+    devices, seed = experiment.data.devices, experiment.seed
+    quick = computing_latencies(devices, contestant, seed, attendance, **seen)
+    return World(quick, contestant.timing.period_s, experiment.horizon)
 
 
 def _out_folder(deployment: Deployment, experiment: Experiment) -> Path:

@@ -22,19 +22,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 TRAINER = "PAOTA_TRAINER"  # environment variable: the socket of a trainer on this machine
+SHIFT = "shift/"  # before the names of those arrays of a request
 _SIZES = struct.Struct("!QQ")
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def ask(address: str, words: Mapping[str, Any], model: Arrays) -> tuple[dict[str, Any], Arrays]:
+def ask(
+    address: str, words: Mapping[str, Any], model: Arrays, shift: Arrays | None = None
+) -> tuple[dict[str, Any], Arrays]:
     """Have the trainer at `address` do one training; its words (`num_examples`, `loss`) and the trained model.
 
+    `shift`: what it shall add to every gradient, in the arrays of the model.
     Raises OSError where nobody answers, and RuntimeError with the trainer's own words where the training failed.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
-        _send(connection, words, model)
+        _send(connection, words, {**model, **{SHIFT + name: array for name, array in (shift or {}).items()}})
         told, trained = _receive(connection)
     if "error" in told:
         raise RuntimeError(str(told["error"]))
@@ -67,9 +71,11 @@ def _train(words: Mapping[str, Any], model: Arrays) -> tuple[dict[str, Any], Arr
     with _at_once:
         trainer = trainer_of(**which)
         if words.get("prepare"):
-            trainer(np.zeros(trainer.layout.size, np.float32), 0, 0)
+            trainer.prepare()
             return {}, {}
-        local, loss = trainer(trainer.layout.join(model), words["version"], words["training"])
+        shift = {name.removeprefix(SHIFT): array for name, array in model.items() if name.startswith(SHIFT)}
+        start = {name: array for name, array in model.items() if not name.startswith(SHIFT)}
+        local, loss = trainer.train(start, words["version"], words["training"], shift or None)
     return {"num_examples": trainer.num_samples, "loss": loss}, trainer.layout.split(local)
 
 

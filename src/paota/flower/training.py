@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from ..data.load import load_data, load_dataset
 from ..data.partition import deal
 from ..data.scaling import Scaling
 from ..errors import UserError
-from ..experiment import Experiment
+from ..experiment import Contestant, Experiment
 from ..models.own import fitted, jax_model
 from ..rng import Purpose, host_rng
 from ..settings import as_tree
@@ -65,11 +66,12 @@ class LocalTrainer:
     are padded to few lengths: devices that share a process, or a compilation cache, share a compilation.
     """
 
-    def __init__(self, experiment: Experiment, training: Training, device: int, shard: Shard) -> None:
+    def __init__(self, experiment: Experiment, contestant: Contestant, device: int, shard: Shard) -> None:
+        self.shifted = contestant.algorithm.shifts_gradients
         self.device, self.num_samples, self.seed = device, len(shard.y), experiment.seed
         model = jax_model(fitted(experiment.model, shard.input_shape, shard.num_classes), "paota deploy")
         self.learner = GenericLearner(model, shard.input_shape, shard.num_classes, shard.scaling)
-        self.training = jax.tree.map(np.float32, as_tree(training))
+        self.training = jax.tree.map(np.float32, as_tree(contestant.training))
         self.layout = Layout.of(
             jax.eval_shape(lambda: model.init(jax.random.key(0), shard.input_shape, shard.num_classes))
         )
@@ -77,19 +79,32 @@ class LocalTrainer:
         self._x = np.pad(shard.x, [(0, padding)] + [(0, 0)] * (shard.x.ndim - 1))
         self._y = np.pad(shard.y, (0, padding))
 
-    def __call__(self, start: NDArray[Any], version: int, training: int) -> tuple[NDArray[np.float32], float]:
+    def prepare(self) -> None:
+        """Compile, so that no training has to wait for it."""
+        nothing = np.zeros(self.layout.size, np.float32)
+        self(nothing, 0, 0, nothing if self.shifted else None)
+
+    def train(
+        self, start: Mapping[str, Any], version: int, training: int, shift: Mapping[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], float]:
+        """As `__call__`, with vectors as they travel."""
+        return self(self.layout.join(start), version, training, None if shift is None else self.layout.join(shift))
+
+    def __call__(
+        self, start: NDArray[Any], version: int, training: int, shift: NDArray[Any] | None = None
+    ) -> tuple[NDArray[np.float32], float]:
         """(w_k, mean loss of its mini-batches) after the device's `training`-th local training (0-based).
 
-        `start` [d] is the global model of number `version`.
+        `start` [d] is the global model of number `version`; `shift` [d] is added to every gradient.
         """
         address = np.uint32(self.seed), np.int32(self.device), np.int32(training), np.int32(self.num_samples)
-        local, loss = _train(self.learner, self.training, self._x, self._y, start, np.int32(version), *address)
+        local, loss = _train(self.learner, self.training, self._x, self._y, start, shift, np.int32(version), *address)
         return np.asarray(local), float(loss)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _train(
-    learner: GenericLearner, training: Training, x: Any, y: Any, start: Any, version: Any,
+    learner: GenericLearner, training: Training, x: Any, y: Any, start: Any, shift: Any, version: Any,
     seed: Any, device: Any, number: Any, num_samples: Any,
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """The simulator's own draws and steps for one device, whose samples are all there is."""
@@ -99,6 +114,6 @@ def _train(
     )
     augmentation = draw_augmentation(training, jax.random.key(seed), device[None], number[None], *sample.shape[1:])
     rate = jnp.asarray(training.rate(version[None]), start.dtype)
-    orders = Orders(here, here == 0, sample, steps, rate, augmentation)
+    orders = Orders(here, here == 0, sample, steps, rate, augmentation, None if shift is None else shift[None])
     trained = learner.train(training, orders, start[None], x, y)
     return trained.local_model[0], trained.loss[0]

@@ -145,6 +145,7 @@ class Search:
                 )
             )  # fmt: skip
         names = {key: candidate.name for key, (candidate, _, _) in wanted.items()}
+        (self.path / "runs").mkdir(exist_ok=True)
         with self.watching(STAGES[name], names) as watch:
             for key in names.keys() - {task.key for task in tasks}:
                 watch(Update(key, "done", 1.0))

@@ -20,6 +20,10 @@ from .evidence import Curves, Evidence, NoiseCurve, Radiated
 FILE = "evidence.npz"
 SETTINGS = ("quiet", "loud", "six")
 ARRAYS = ("accuracy", "time_s", "objective", "diverged")  # of `Curves`
+AXES = {  # of every array
+    "optimum": (1,), "targets": (1,), "accuracy": (2,), "time_s": (2,), "objective": (2,), "diverged": (0, 1),
+    "radiated": (1,), "levels_dbm": (1,),
+}  # fmt: skip
 
 
 def write(path: Path, evidence: Evidence) -> None:
@@ -49,6 +53,14 @@ def _radiated(place: str, spent: Radiated | None) -> Iterator[tuple[str, NDArray
 def read(path: Path) -> Evidence:
     """What `write` wrote."""
     arrays = files.read_npz(path)
+    for name, array in arrays.items():
+        kind = name.rpartition("/")[2]
+        if (
+            array.dtype.kind not in "bif"
+            or array.ndim not in AXES.get(kind, ())
+            or (kind == "radiated" and array.size != 2)
+        ):
+            raise UserError(f"'{path}' is not the evidence of a reproduction ('{name[:60]}' is something else)")
     try:
         settings = {
             setting: {
@@ -74,7 +86,7 @@ def read(path: Path) -> Evidence:
         return Evidence(
             **settings, noise=noise, optimum=arrays["optimum"], targets=tuple(arrays["targets"].tolist())
         )  # fmt: skip
-    except KeyError as error:
+    except (KeyError, IndexError) as error:
         raise UserError(f"'{path}' is not the evidence of a reproduction (it lacks {error})") from None
 
 

@@ -31,13 +31,9 @@ class Collection:
         path = run_folder.new_folder(folder)
         try:
             files.write_json(path / self.file, {**told, "contents": fingerprints(experiment)})
-            (path / self.runs).mkdir()
-        except (UserError, OSError) as error:  # read-only or full: leave no half-made folder
-            (path / self.file).unlink(missing_ok=True)
+        except UserError:  # read-only or full: leave no half-made folder
             path.rmdir()
-            raise (
-                error if isinstance(error, UserError) else UserError(f"cannot write into '{folder}': {error.strerror}")
-            ) from None
+            raise
         return path
 
     def is_begun(self, folder: str | Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -115,12 +116,13 @@ def plan(experiment: Experiment, *, seeds: Seeds = 1, tell: Callable[[str], None
 
 
 def _check_memory(contestant: Contestant, timelines: Sequence[Timeline], num_parameters: int) -> None:
-    """What an event keeps at the least: old versions, devices' models and updates, where their mini-batches stand."""
-    from ..engine import event_places
+    """What an event keeps at the least: old versions, devices' models, updates and signals, where their mini-batches stand."""
+    from ..engine import event_places, row_bytes
 
-    places, block = event_places(max(int(t.ready.max(initial=0)) for t in timelines), num_parameters, None)
+    of_device = row_bytes(contestant.algorithm, num_parameters)
+    places, block = event_places(max(int(t.ready.max(initial=0)) for t in timelines), of_device, None)
     held, training = block or places, contestant.training
-    models = 4 * num_parameters * (2 * held + max(t.max_staleness for t in timelines) + 1)
+    models = held * of_device + 4 * num_parameters * (max(t.max_staleness for t in timelines) + 1)
     fewer = "a smaller model, or fewer devices an event, need less"
     memory.require(models, f"'{contestant.label}' with {num_parameters:,} parameters", fewer)
     if training.epochs is None:
@@ -130,23 +132,31 @@ def _check_memory(contestant: Contestant, timelines: Sequence[Timeline], num_par
 
 
 def _check_length(experiment: Experiment, worlds: Sequence[World], seeds: int, tell: Callable[[str], None]) -> None:
-    """Refuse timelines that no memory holds, and say where they are long: judged by the first `TRIAL` rounds."""
+    """Refuse timelines that no memory holds, and say where they are long: judged by the first `TRIAL` rounds.
+
+    They are made whole, since what is recorded of them, and the greatest staleness of all, is needed whole too.
+    """
     rounds, duration_s = experiment.horizon.rounds, experiment.horizon.duration_s
-    participations = 0.0
+    participations = seconds = 0.0
     for contestant, world in zip(experiment.contestants, worlds, strict=True):
         periods = rounds or (duration_s or 0.0) / contestant.timing.period_s
         if periods * seeds <= TRIAL:
             continue
         short = Horizon(rounds=TRIAL) if rounds else Horizon(rounds=None, duration_s=TRIAL * contestant.timing.period_s)
+        begin = time.perf_counter()
         timeline = contestant.algorithm.scheme.timeline(replace(world, horizon=short))
-        participations += len(timeline.device) * periods / TRIAL * seeds
+        times = periods / TRIAL * seeds  # as long as this
+        seconds += (time.perf_counter() - begin) * times
+        participations += len(timeline.device) * times
     needed = participations * PARTICIPATION_BYTES
     memory.require(
         needed, f"the plan of {participations:.2g} local trainings", "fewer rounds, devices or seeds need less"
     )
     if participations > MANY_PARTICIPATIONS:
+        minutes = max(1, round(seconds / 60))
         tell(
-            f"planning {participations:.2g} local trainings, which takes {needed / memory.GIB:.1f} GiB and some minutes"
+            f"planning {participations:.2g} local trainings, which takes {needed / memory.GIB:.1f} GiB and about "
+            f"{minutes} minute{'s' if minutes > 1 else ''}"
         )
 
 

@@ -91,7 +91,8 @@ class Schedule:
         timelines = [self.plan.timelines[contestant.label, seed] for seed in self.plan.seeds]
         most = max(int(t.ready.max(initial=0)) for t in timelines)
         task = self.task(contestant)
-        places, block = engine.event_places(most, task.num_parameters, task.mesh)
+        held = engine.row_bytes(contestant.algorithm, task.num_parameters)
+        places, block = engine.event_places(most, held, task.mesh)
         if block is not None and contestant.algorithm.needs_payloads:
             raise UserError(
                 f"'{contestant.label}' needs the models of all {most:,} devices of an event at once, which do not fit "
@@ -204,11 +205,15 @@ class Schedule:
         units = sum(1 for _ in self.plan.units())
         if units == 1 or jax.default_backend() != "cpu" or jax.device_count() > 1:
             return 1
-        sizes = [self.sizes(contestant) for contestant in self.plan.experiment.contestants]
+        contestants = self.plan.experiment.contestants
+        sizes = [self.sizes(contestant) for contestant in contestants]
         if any(size.block for size in sizes):
             return 1
-        num_parameters = self.task(self.plan.experiment.contestants[0]).num_parameters
-        most_bytes = max(engine.row_bytes(num_parameters) * size.places for size in sizes)
+        num_parameters = self.task(contestants[0]).num_parameters
+        most_bytes = max(
+            engine.row_bytes(contestant.algorithm, num_parameters) * size.places
+            for contestant, size in zip(contestants, sizes, strict=True)
+        )
         return max(1, min(units, cores(), engine.HELD_BYTES // most_bytes))
 
     @property

@@ -133,6 +133,7 @@ def compute(
             )
         )  # fmt: skip
     with only_one(path):
+        (path / "points").mkdir(exist_ok=True)
         failed = run_tasks(tasks, workers=workers, ray=ray, watch=watch)
     return {int(key): reason for key, reason in failed.items()}
 

@@ -21,6 +21,7 @@ from .making import fleet_of_intervals
 
 MAX_BYTES = 2**30
 MAX_INTERVALS = 20_000_000
+LARGEST = 1e12  # seconds, milliseconds or rates: what is larger was never measured
 
 
 class Converted(NamedTuple):
@@ -50,13 +51,15 @@ def from_fedscale(behaviour: str | Path, capacity: str | Path | None = None, *, 
         try:
             active, inactive = np.asarray(client["active"], float), np.asarray(client["inactive"], float)
             span = float(client["finish_time"])
-        except (KeyError, TypeError, ValueError):
+            if active.ndim != 1 or inactive.ndim != 1:
+                raise ValueError("no lists")
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise UserError(
                 f"'{behaviour}': client '{name}' needs active and inactive, lists of seconds, and finish_time"
             ) from None
-        n = min(len(active), len(inactive)) if active.ndim == inactive.ndim == 1 else 0
+        n = min(len(active), len(inactive))
         known = np.isfinite(active[:n]) & np.isfinite(inactive[:n]) & (active[:n] >= 0) & (inactive[:n] > active[:n])
-        if not (np.isfinite(span) and span > 0) or not known.any():
+        if not 0 < span <= LARGEST or not known.any():
             unusable += 1
             continue
         owners.append(np.full(int(known.sum()), len(names)))
@@ -91,9 +94,9 @@ def _fedscale_rates(file: str | Path, devices: int, samples: float) -> dict[str,
     rows = list(_table(file, "FedScale's device capacities").values())
     try:
         values = np.array([(row["computation"], row["communication"]) for row in rows], float).reshape(-1, 2)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise UserError(f"'{file}': every device needs computation and communication, two numbers") from None
-    values = values[(np.isfinite(values) & (values > 0)).all(axis=1)]
+    values = values[((values > 0) & (values <= LARGEST)).all(axis=1)]
     if not len(values):
         raise UserError(f"'{file}' holds no device with a speed and a rate above 0")
     mine = values[np.arange(devices) % len(values)]
@@ -188,9 +191,9 @@ def _flash_rates(file: str | Path, devices: int) -> dict[str, Any]:
     rows = list(_table(file, "FLASH's network speeds").values())
     try:
         values = np.array([(row["down_u"], row["up_u"]) for row in rows], float).reshape(-1, 2)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise UserError(f"'{file}': every entry needs down_u and up_u, two numbers") from None
-    values = values[(np.isfinite(values) & (values > 0)).all(axis=1)]
+    values = values[((values > 0) & (values <= LARGEST)).all(axis=1)]
     if not len(values):
         raise UserError(f"'{file}' holds no speeds above 0")
     mbit_per_s = values[np.arange(devices) % len(values)] * 8 * 1024 / 1e6

@@ -16,6 +16,7 @@ from ..rng import Purpose, host_rng
 from ..settings import setting
 
 MAX_TRACE_BYTES = 256 * 2**20
+MOST_DRAWS, FEWEST_ROWS = 2**22, 64  # that are kept, however long a run is
 
 
 class LatencyModel(Protocol):
@@ -49,14 +50,20 @@ class Latencies:
         self._rows: dict[int, NDArray[np.float64]] = {}
 
     def _row(self, training: int) -> NDArray[np.float64]:
+        """The draws of the `training`-th trainings, [K]. Some are kept; a draw is the same whenever it is made."""
         if training not in self._rows:
-            rng = host_rng(self.seed, Purpose.LATENCY, 1, training)
-            fixed = host_rng(self.seed, Purpose.LATENCY, 0)
-            row = np.asarray(self.model.draw(rng, fixed, training, self.devices), dtype=np.float64)
-            if row.shape != (self.devices,) or not np.all(row > 0) or not np.all(np.isfinite(row)):
-                raise UserError("the latency model must give one finite latency above 0 s for each device")
-            self._rows[training] = row
+            if len(self._rows) >= max(FEWEST_ROWS, MOST_DRAWS // self.devices):
+                del self._rows[next(iter(self._rows))]
+            self._rows[training] = self._draw(training)
         return self._rows[training]
+
+    def _draw(self, training: int) -> NDArray[np.float64]:
+        rng = host_rng(self.seed, Purpose.LATENCY, 1, training)
+        fixed = host_rng(self.seed, Purpose.LATENCY, 0)
+        row = np.asarray(self.model.draw(rng, fixed, training, self.devices), dtype=np.float64)
+        if row.shape != (self.devices,) or not np.all(row > 0) or not np.all(np.isfinite(row)):
+            raise UserError("the latency model must give one finite latency above 0 s for each device")
+        return row
 
     def __call__(
         self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: NDArray[np.float64] | None = None
@@ -69,9 +76,12 @@ class Latencies:
             start_s: when they begin, [n]; matters only where a trace says that speeds change. None: at 0 s.
         """
         out = np.empty(len(device))
-        for value in np.unique(training):
-            where = training == value
-            out[where] = self._row(int(value))[device[where]]
+        order = np.argsort(training, kind="stable")
+        values, first = np.unique(training[order], return_index=True)
+        edges = [*first.tolist(), len(order)]
+        for value, begin, end in zip(values.tolist(), edges[:-1], edges[1:], strict=True):
+            where = order[begin:end]
+            out[where] = self._row(value)[device[where]]
         return out
 
     def begin(

@@ -17,7 +17,7 @@ from ..errors import UserError
 from ..rng import Purpose, host_rng
 from .latency import Latencies
 from .progress import UNKNOWN, Ahead, Devices, Versions
-from .timeline import Horizon, Participants, Timeline
+from .timeline import Builder, Horizon, Participants, Timeline
 
 MAX_EVENTS = 10_000_000
 
@@ -185,9 +185,11 @@ def synchronous(
 
 def with_aborted(events: Iterable[tuple[float, Participants, Participants]]) -> Timeline:
     """Of (end of the round, who counts, who aborts)."""
-    rounds = list(events)
-    timeline = Timeline.build((now_s, counted) for now_s, counted, _ in rounds)
-    aborted = Timeline.build((now_s, ended) for now_s, _, ended in rounds)
+    counting, aborting = Builder(), Builder()
+    for now_s, counted, ended in events:
+        counting.add(now_s, counted)
+        aborting.add(now_s, ended)
+    timeline, aborted = counting.timeline(), aborting.timeline()
     return replace(timeline, aborted=aborted) if len(aborted.device) else timeline
 
 

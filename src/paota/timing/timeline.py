@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ class Participants(NamedTuple):
         return Participants(
             self.device[which], self.version[which], self.training[which], self.start_s[which], self.finish_s[which]
         )
+
+
+CODES = "qqqdd"  # types of the columns of `Participants`: whole numbers and floats of 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,17 +61,11 @@ class Timeline:
 
     @classmethod
     def build(cls, events: Iterable[tuple[float, Participants]]) -> Timeline:
-        times, groups = [], []
+        """From (time, participants) of every event, in order."""
+        made = Builder()
         for time_s, participants in events:
-            times.append(time_s)
-            groups.append(participants)
-        counts = np.array([len(group.device) for group in groups], dtype=np.int64)
-        device, version, training, start_s, finish_s = (
-            np.concatenate([np.asarray(group[i], dtype=dtype) for group in groups] or [np.zeros(0, dtype)])
-            for i, dtype in enumerate((np.int64, np.int64, np.int64, np.float64, np.float64))
-        )
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return cls(np.array(times, dtype=np.float64), offsets, device, version, training, start_s, finish_s)
+            made.add(time_s, participants)
+        return made.timeline()
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -131,3 +129,24 @@ class Timeline:
     @property
     def max_staleness(self) -> int:
         return int(self.staleness.max(initial=0))
+
+
+class Builder:
+    """A timeline in the making, event by event, in little more memory than it takes in the end."""
+
+    def __init__(self) -> None:
+        self._time_s, self._ready = array("d"), array("q")
+        self._flat = {name: array(code) for name, code in zip(Participants._fields, CODES, strict=True)}
+
+    def add(self, time_s: float, participants: Participants) -> None:
+        """The next event."""
+        self._time_s.append(time_s)
+        self._ready.append(len(participants.device))
+        for column, values in zip(self._flat.values(), participants, strict=True):
+            column.frombytes(np.asarray(values, column.typecode).tobytes())
+
+    def timeline(self) -> Timeline:
+        """All of it. The builder is empty then."""
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(self._ready, np.int64))])
+        flat: dict[str, Any] = {name: np.array(self._flat.pop(name)) for name in Participants._fields}
+        return Timeline(time_s=np.array(self._time_s), offsets=offsets, **flat)

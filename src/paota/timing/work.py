@@ -148,9 +148,7 @@ class WorkLatencies(Latencies):
         flop = self.around.samples(device, training) * (self.settings.flop_per_sample or self.around.flop_per_sample())
         return super().__call__(device, training) * flop / (1e9 * speed)
 
-    def _row(self, training: int) -> Floats:
+    def _draw(self, training: int) -> Floats:
         """The jitter of the `training`-th trainings, [K]."""
-        if training not in self._rows:
-            drawn = host_rng(self.seed, Purpose.LATENCY, JITTER, training).standard_normal(self.devices)
-            self._rows[training] = np.exp(self.settings.jitter * drawn)
-        return self._rows[training]
+        drawn = host_rng(self.seed, Purpose.LATENCY, JITTER, training).standard_normal(self.devices)
+        return np.exp(self.settings.jitter * drawn)

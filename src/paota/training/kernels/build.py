@@ -15,6 +15,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ...runs.lock import only_one
 from ..caches import cache_folder, writable
 
 # Strict IEEE arithmetic stays on (no -ffast-math): results must not depend on what the optimiser feels like.
@@ -114,20 +115,29 @@ def _compiled(name: str) -> Path:
     """
     compiler = find_compiler()
     folder, stem = _folder(), f"{name}-{_fingerprint(name, compiler)}"
+    if file := _kept(folder, stem):
+        return file
+    with only_one(folder, patient=True):  # the processes of a sweep all need it, and one of them builds it
+        if file := _kept(folder, stem):
+            return file
+        logger.warning("paota: building the quick kernel '%s' for this processor, once: some seconds", name)
+        new = folder / f".{stem}.{os.getpid()}.so"
+        try:
+            build(compiler, name, new, ("-march=native",))
+        except TooSlow:
+            raise
+        except CannotBuild:  # some compilers know no `native`
+            build(compiler, name, new)
+        return new.replace(folder / f"{stem}-{_checksum(new)}.so")
+
+
+def _kept(folder: Path, stem: str) -> Path | None:
     for file in folder.glob(f"{stem}-*.so"):
         if file.stem == f"{stem}-{_checksum(file)}":
             return file
         logger.warning("paota: '%s' is damaged and compiled again", file)
         file.unlink(missing_ok=True)
-    logger.warning("paota: building the quick kernel '%s' for this processor, once: some seconds", name)
-    new = folder / f".{stem}.{os.getpid()}.so"
-    try:
-        build(compiler, name, new, ("-march=native",))
-    except TooSlow:
-        raise
-    except CannotBuild:  # some compilers know no `native`
-        build(compiler, name, new)
-    return new.replace(folder / f"{stem}-{_checksum(new)}.so")
+    return None
 
 
 def _checksum(file: Path) -> str:

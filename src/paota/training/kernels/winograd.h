@@ -1,11 +1,13 @@
-// Convolutions with 3x3 and 5x5 kernels by a third of the multiplications (Winograd, 1980; Lavin and Gray, 2016).
+// Convolutions with 3x3 and 5x5 kernels by a quarter of the multiplications, or less (Winograd, 1980; Lavin and Gray, 2016).
 //
-// Outputs come in tiles of 4x4 (3x3 kernel) or 2x2 (5x5), each from 6x6 inputs. A row of kernel taps and a row of outputs
-// are coefficients of polynomials, and a convolution multiplies polynomials: with their values at the six points
-// 0, a, -a, b, -b and infinity that is 36 numbers instead of 144 or 100. For each pair of points the products over
-// channels are one matrix product for many tiles. The gradients are the transposed maps.
+// Outputs come in tiles of 4x4, each from 6x6 (3x3 kernel) or 8x8 inputs (5x5). A row of kernel taps and a row of outputs
+// are coefficients of polynomials, and a convolution multiplies polynomials: with their values at six or eight points,
+// 0, pairs of numbers with either sign, and infinity, that is 36 numbers instead of 144, or 64 instead of 400. For each
+// pair of points the products over channels are one matrix product for many tiles. The gradients are the transposed maps.
 
 #pragma once
+
+#include <array>
 
 #include "convolution.h"
 #include "tiles.h"
@@ -13,65 +15,108 @@
 namespace paota {
 namespace {
 
-constexpr int kPoints = 6, kPairs = kPoints * kPoints;
+constexpr int kSide = 4;               // of a tile of outputs
 constexpr int64_t kTiles = 2 * kTall;  // that a matrix product should have, at least
-constexpr float a = 0.70710678f, b = 1.41421356f;  // reciprocals of each other: errors stay within a few roundings
-constexpr float a2 = 0.5f, b2 = 2.0f, a2b2 = 1.0f, sum2 = 2.5f;  // squares, their product and sum
-// 1 / M'(point) of M(x) = x (x^2 - a^2) (x^2 - b^2), and 1 for infinity.
-constexpr float kWeight[kPoints] = {1 / a2b2, 1 / (2 * a2 * (a2 - b2)), 1 / (2 * a2 * (a2 - b2)),
-                                    1 / (2 * b2 * (b2 - a2)), 1 / (2 * b2 * (b2 - a2)), 1};
+
+// The points for a kernel's taps: 0, infinity, and `pairs` numbers with either sign. Numbers and their reciprocals keep
+// errors small: within a few roundings for six points, some ten for eight.
+template <int taps>
+struct Points;
+template <>
+struct Points<3> {
+  static constexpr int pairs = 2, number = 6;
+  static constexpr float root[pairs] = {0.70710678f, 1.41421356f}, square[pairs] = {0.5f, 2.0f};
+};
+template <>
+struct Points<5> {
+  static constexpr int pairs = 3, number = 8;
+  static constexpr float root[pairs] = {0.5f, 1.0f, 2.0f}, square[pairs] = {0.25f, 1.0f, 4.0f};
+};
+
+// The polynomial in x^2 with the squares as its zeros, all or all but one: its lowest coefficient first, the last is 1.
+template <typename P>
+struct Product {
+  float coefficient[P::pairs + 1] = {1.0f};
+  int degree = 0;
+
+  constexpr explicit Product(int without) {
+    for (int k = 0; k < P::pairs; ++k)
+      if (k != without) {
+        for (int i = ++degree; i >= 0; --i)
+          coefficient[i] = (i ? coefficient[i - 1] : 0.0f) - (i < degree ? P::square[k] * coefficient[i] : 0.0f);
+      }
+  }
+};
+
+// 1 / M'(point) of M(x) = x times the product of all x^2 - square, and 1 for infinity.
+template <typename P>
+constexpr float weight(int point) {
+  if (point == P::number - 1) return 1.0f;
+  if (point == 0) return 1.0f / Product<P>(-1).coefficient[0];
+  const int k = (point - 1) / 2;
+  float slope = 2.0f * P::square[k];
+  for (int j = 0; j < P::pairs; ++j)
+    if (j != k) slope *= P::square[k] - P::square[j];
+  return 1.0f / slope;
+}
 
 // Numbers of one pair of points before those of the next: a cache line more than their size, which is often a power of
 // two, for then the 36 that a tile writes would fall onto the same few lines of the cache.
 inline int64_t apart(int64_t size) { return size + 16; }
 
-// The values of a polynomial with n coefficients at the six points; at infinity it is the last coefficient.
-template <int n>
+// The values of a polynomial with n coefficients at the points; at infinity it is the last coefficient.
+template <typename P, int n>
 struct Values {
-  static constexpr int inputs = n, outputs = kPoints;
-  void operator()(const Vec (&c)[n], Vec (&value)[kPoints]) const {
-    Vec even_a = c[n - 1 - (n - 1) % 2], even_b = even_a, odd_a = c[n - 1 - n % 2], odd_b = odd_a;
-    for (int i = n - 3 - (n - 1) % 2; i >= 0; i -= 2) even_a = even_a * a2 + c[i], even_b = even_b * b2 + c[i];
-    for (int i = n - 3 - n % 2; i >= 1; i -= 2) odd_a = odd_a * a2 + c[i], odd_b = odd_b * b2 + c[i];
+  static constexpr int inputs = n, outputs = P::number;
+  void operator()(const Vec (&c)[inputs], Vec (&value)[outputs]) const {
     value[0] = c[0];
-    value[1] = even_a + a * odd_a;
-    value[2] = even_a - a * odd_a;
-    value[3] = even_b + b * odd_b;
-    value[4] = even_b - b * odd_b;
-    value[5] = c[n - 1];
+    for (int k = 0; k < P::pairs; ++k) {
+      Vec even = c[n - 1 - (n - 1) % 2], odd = c[n - 1 - n % 2];
+      for (int i = n - 3 - (n - 1) % 2; i >= 0; i -= 2) even = even * P::square[k] + c[i];
+      for (int i = n - 3 - n % 2; i >= 1; i -= 2) odd = odd * P::square[k] + c[i];
+      value[2 * k + 1] = even + P::root[k] * odd;
+      value[2 * k + 2] = even - P::root[k] * odd;
+    }
+    value[outputs - 1] = c[n - 1];
   }
 };
 
 // The transposed map: what each of n coefficients adds to a sum of values.
-template <int n>
+template <typename P, int n>
 struct Coefficients {
-  static constexpr int inputs = kPoints, outputs = n;
-  void operator()(const Vec (&value)[kPoints], Vec (&c)[n]) const {
-    Vec even_a = value[1] + value[2], even_b = value[3] + value[4];
-    Vec odd_a = (value[1] - value[2]) * a, odd_b = (value[3] - value[4]) * b;
-    for (int i = 0; i < n; i += 2) {
-      c[i] = even_a + even_b;
-      if (i + 1 < n) c[i + 1] = odd_a + odd_b;
-      even_a *= a2, even_b *= b2, odd_a *= a2, odd_b *= b2;
+  static constexpr int inputs = P::number, outputs = n;
+  void operator()(const Vec (&value)[inputs], Vec (&c)[outputs]) const {
+    for (int i = 0; i < n; ++i) c[i] = Vec{};
+    for (int k = 0; k < P::pairs; ++k) {
+      Vec even = value[2 * k + 1] + value[2 * k + 2], odd = (value[2 * k + 1] - value[2 * k + 2]) * P::root[k];
+      for (int i = 0; i < n; i += 2) {
+        c[i] += even, even *= P::square[k];
+        if (i + 1 < n) c[i + 1] += odd, odd *= P::square[k];
+      }
     }
     c[0] += value[0];
-    c[n - 1] += value[5];
+    c[n - 1] += value[inputs - 1];
   }
 };
 
-// Six inputs, as the values of the polynomials that they are multiplied with want them: the coefficients of
+// Inputs, as the values of the polynomials that they are multiplied with want them: the coefficients of
 // M(x) / (x - point), and of M(x) for infinity.
+template <typename P>
 struct Inputs {
-  static constexpr int inputs = kPoints, outputs = kPoints;
-  void operator()(const Vec (&x)[kPoints], Vec (&value)[kPoints]) const {
-    const Vec even_a = x[4] - b2 * x[2], odd_a = (x[3] - b2 * x[1]) * a;
-    const Vec even_b = x[4] - a2 * x[2], odd_b = (x[3] - a2 * x[1]) * b;
-    value[0] = (a2b2 * x[0] - sum2 * x[2]) + x[4];
-    value[1] = even_a + odd_a;
-    value[2] = even_a - odd_a;
-    value[3] = even_b + odd_b;
-    value[4] = even_b - odd_b;
-    value[5] = (a2b2 * x[1] - sum2 * x[3]) + x[5];
+  static constexpr int inputs = P::number, outputs = P::number;
+  void operator()(const Vec (&x)[inputs], Vec (&value)[outputs]) const {
+    constexpr Product<P> all(-1);
+    value[0] = x[inputs - 2], value[outputs - 1] = x[inputs - 1];
+    for (int i = P::pairs - 1; i >= 0; --i)
+      value[0] += all.coefficient[i] * x[2 * i], value[outputs - 1] += all.coefficient[i] * x[2 * i + 1];
+    for (int k = 0; k < P::pairs; ++k) {
+      const Product<P> others(k);
+      Vec even = x[inputs - 2], odd = x[inputs - 3];
+      for (int i = P::pairs - 2; i >= 0; --i)
+        even += others.coefficient[i] * x[2 * i + 2], odd += others.coefficient[i] * x[2 * i + 1];
+      value[2 * k + 1] = even + odd * P::root[k];
+      value[2 * k + 2] = even - odd * P::root[k];
+    }
   }
 };
 
@@ -92,13 +137,13 @@ inline void both_ways(const Map& map, const Vec (&square)[Map::inputs][Map::inpu
   }
 }
 
-inline float weight(int i, int j) { return kWeight[i] * kWeight[j]; }
-
 // A convolution with a kernel of `taps` x `taps` whose channels and outputs are whole vectors.
 template <int taps>
 class Winograd {
  public:
-  static constexpr int kSide = kPoints + 1 - taps;  // of a tile of outputs
+  using P = Points<taps>;
+  static constexpr int kPoints = P::number, kPairs = kPoints * kPoints;
+  static_assert(kSide == kPoints + 1 - taps);
 
   explicit Winograd(const Convolution& c)
       : c_(c), rows_(ceil_div(c.height.output, kSide)), columns_(ceil_div(c.width.output, kSide)) {}
@@ -127,11 +172,11 @@ class Winograd {
         if (o < c_.outputs) {
           for (int t = 0; t < taps; ++t)
             for (int u = 0; u < taps; ++u) square[t][u] = load(kernel + ((t * taps + u) * c_.channels + i) * c_.outputs + o);
-          both_ways(Values<taps>{}, square, value);
+          both_ways(Values<P, taps>{}, square, value);
         }
         for (int p = 0; p < kPairs; ++p)
           store(to + p * apart(panels() * c_.channels * kPanel) + (o / kPanel * c_.channels + i) * kPanel + o % kPanel,
-                value[p / kPoints][p % kPoints] * weight(p / kPoints, p % kPoints));
+                value[p / kPoints][p % kPoints] * pair_weight(p));
       }
   }
 
@@ -139,7 +184,7 @@ class Winograd {
   void transform_input(const float* framed, int64_t first, int64_t all, float* to) const {
     each_tile([&](int64_t row, int64_t column, int64_t tile) {
       const int64_t line = (columns_ * kSide + taps - 1) * c_.channels;
-      spread(Inputs{}, framed + row * kSide * line + column * kSide * c_.channels, line, c_.channels,
+      spread(Inputs<P>{}, framed + row * kSide * line + column * kSide * c_.channels, line, c_.channels,
              to + (first + tile) * c_.channels, apart(all * c_.channels));
     });
   }
@@ -148,7 +193,7 @@ class Winograd {
   void transform_errors(const float* framed, int64_t first, int64_t all, float* to) const {
     each_tile([&](int64_t row, int64_t column, int64_t tile) {
       const int64_t line = columns_ * kSide * c_.outputs;
-      spread(Values<kSide>{}, framed + row * kSide * line + column * kSide * c_.outputs, line, c_.outputs,
+      spread(Values<P, kSide>{}, framed + row * kSide * line + column * kSide * c_.outputs, line, c_.outputs,
              to + (first + tile) * c_.outputs, apart(all * c_.outputs));
     });
   }
@@ -179,7 +224,7 @@ class Winograd {
         Vec value[kPoints][kPoints], out[kSide][kSide];
         for (int p = 0; p < kPairs; ++p)
           value[p / kPoints][p % kPoints] = load(values + p * apart(all * c_.outputs) + (first + tile) * c_.outputs + o);
-        both_ways(Coefficients<kSide>{}, value, out);
+        both_ways(Coefficients<P, kSide>{}, value, out);
         for (int64_t i = 0; i < height; ++i)
           for (int64_t j = 0; j < width; ++j)
             store(y + ((row * kSide + i) * c_.width.output + column * kSide + j) * c_.outputs + o, out[i][j]);
@@ -195,14 +240,23 @@ class Winograd {
       for (int p = 0; p < kPairs; ++p) {
         Vec sum = load(sums + p * apart(size) + i);
         for (int64_t group = 1; group < groups; ++group) sum += load(sums + (group * kPairs + p) * apart(size) + i);
-        value[p / kPoints][p % kPoints] = sum * weight(p / kPoints, p % kPoints);
+        value[p / kPoints][p % kPoints] = sum * pair_weight(p);
       }
-      both_ways(Coefficients<taps>{}, value, taps_);
+      both_ways(Coefficients<P, taps>{}, value, taps_);
       for (int t = 0; t < taps * taps; ++t) store(kernel + t * size + i, taps_[t / taps][t % taps]);
     }
   }
 
  private:
+  static float pair_weight(int p) {
+    static constexpr auto all = [] {
+      std::array<float, kPoints> each{};
+      for (int i = 0; i < kPoints; ++i) each[i] = weight<P>(i);
+      return each;
+    }();
+    return all[p / kPoints] * all[p % kPoints];
+  }
+
   int64_t panels() const { return ceil_div(c_.outputs, kPanel); }
 
   template <typename F>
@@ -261,7 +315,7 @@ template <int taps>
 void correlate_by_winograd(const Threads& pool, const Convolution& c, const float* x, const float* dy, float* kernel) {
   const Winograd<taps> w(c);
   const int64_t at_once = w.images_at_once(), groups = std::min(kGroups / 2, c.images);
-  const int64_t size = kPairs * apart(c.channels * c.outputs);
+  const int64_t size = w.kPairs * apart(c.channels * c.outputs);
   Buffer sums(groups * size);
   parallel_for(pool, groups, [&] {
     return [&, framed = std::make_unique<FramedImage>(w.frame()),

@@ -1,0 +1,104 @@
+"""A plug-in with rules whose devices remember or report more than the package's do; simulated and deployed by tests."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+
+import paota
+from paota.timing.schemes import Scheme
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mifa(paota.Algorithm):
+    """Every device counts with its newest update, also while it is away: G <- G + (1/K) sum_k (dw_k - last dw_k)."""
+
+    payload = "update"
+    over_the_air = False
+    scheme = paota.Periodic()
+
+    def memory(self, model):
+        return jnp.zeros_like(model)
+
+    def remember(self, work):
+        return work.update
+
+    def signal(self, work):
+        return work.update - work.memory
+
+    def amplitudes(self, event, uplink, power):
+        return paota.weights(jnp.ones_like(event.num_samples) / event.num_devices, event)
+
+    def init(self, model):
+        return jnp.zeros_like(model)
+
+    def next_model(self, event, heard):
+        mean = event.state + heard.received
+        return paota.Step(event.model + mean, state=mean)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaffold(paota.SynchronousAlgorithm):
+    """Option II of Karimireddy et al., 2020, with a global step of 1: c_k <- c_k - c - dw_k / (M eta).
+
+    The mean change of the c_k follows from the mean update, so that devices send nothing more.
+    """
+
+    local_steps: int = 5
+    learning_rate: float = 0.1
+    payload = "update"
+    over_the_air = False
+
+    def gradient_shift(self, memory, state):
+        return state - memory
+
+    def memory(self, model):
+        return jnp.zeros_like(model)
+
+    def remember(self, work):
+        return work.memory - work.state - work.update / (self.local_steps * self.learning_rate)
+
+    def amplitudes(self, event, uplink, power):
+        return paota.weights(paota.normalise(event.ready.astype(float)), event)
+
+    def init(self, model):
+        return jnp.zeros_like(model)
+
+    def next_model(self, event, heard):
+        change = -event.state - heard.received / (self.local_steps * self.learning_rate)
+        share = event.ready.sum() / event.num_devices
+        return paota.Step(event.model + heard.received, state=event.state + share * change)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorstFirst(paota.Algorithm):
+    """Who has the greater loss counts more: alpha_k ~ F_k."""
+
+    payload = "update"
+    over_the_air = False
+    scheme = paota.Periodic()
+
+    def report(self, work):
+        return {"loss": work.loss}
+
+    def amplitudes(self, event, uplink, power):
+        return paota.weights(paota.normalise(jnp.where(event.ready, event.report["loss"], 0.0)), event)
+
+
+class Once(Scheme):
+    """All devices together, a single time."""
+
+    def timeline(self, world):
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneShot(Mifa):
+    """With a scheme that only this file knows."""
+
+    scheme = Once()
+
+
+paota.register("algorithm", "once", OneShot)
+paota.register("algorithm", "mifa", Mifa)
+paota.register("algorithm", "scaffold", Scaffold)
+paota.register("algorithm", "worst-first", WorstFirst)
