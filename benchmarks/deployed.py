@@ -1,6 +1,6 @@
 """What a training costs in a deployment beside the training itself: from the order to the answer, on this machine.
 
-    python benchmarks/deployed.py [--devices 5 20] [--rounds 8]
+    python benchmarks/deployed.py [--devices 5 20] [--rounds 8] [--only paota]
 
 All devices are asked at once and train for some milliseconds, so nearly all of the time is Flower's and ours. Twice: as
 Flower does it, a process for each message and a look for work every 3 s; and as `paota deploy` does it, with client
@@ -24,6 +24,7 @@ from paota.flower.launch import run_here, write_app
 
 GROUPS = [Path("/sys/fs/cgroup/cpuacct"), Path("/sys/fs/cgroup/cpu,cpuacct"), Path("/sys/fs/cgroup")]
 LABEL = "local-sgd"
+WAYS = {"flower": "as Flower starts them", "paota": "as `paota deploy` does"}
 
 
 def experiment(devices: int, rounds: int) -> paota.Experiment:
@@ -87,15 +88,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, nargs="+", default=[5, 20])
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--only", choices=WAYS, help="one of the two ways (default: both)")
     args = parser.parse_args()
     meter = Meter()
     print("| devices | client processes | order to answer (longest) | a round, over its devices | processor time |")
     print("|--:|---|--:|--:|--:|")
     for devices in args.devices:
-        for name, warm in (("as Flower starts them", False), ("as `paota deploy` does", True)):
-            trainings, rounds, processor_s = deploy(devices, args.rounds, meter, warm=warm)
+        for way in [args.only] if args.only else WAYS:
+            trainings, rounds, processor_s = deploy(devices, args.rounds, meter, warm=way == "paota")
             whole = f"{np.median(trainings):.2f} s ({trainings.max():.2f} s) | {np.median(rounds) / devices:.2f} s"
-            print(f"| {devices} | {name} | {whole} | {processor_s:.2f} s |", flush=True)
+            print(f"| {devices} | {WAYS[way]} | {whole} | {processor_s:.2f} s |", flush=True)
 
 
 if __name__ == "__main__":

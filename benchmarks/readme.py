@@ -7,7 +7,7 @@
 That of docs/data.md:
 
     paota run --preset cifar10 --seeds 3 --out runs/cifar10
-    python benchmarks/readme.py runs/cifar10 --target 0.5 --picture docs/img/cifar10.png
+    python benchmarks/readme.py runs/cifar10 --target 0.3 --picture docs/img/cifar10.png
 
 Only `--picture` writes a file, the one that it names.
 """
@@ -29,6 +29,9 @@ STYLES = {
     "paota": ("#0072B2", "-"),
     "local-sgd": ("#009E73", "--"),
     "cotaf": ("#CC79A7", ":"),
+    "paota-plus": ("#0072B2", "-"),
+    "over-selection": ("#CC79A7", ":"),
+    "fedbuff": ("#E69F00", "-."),
 }
 
 
@@ -64,6 +67,7 @@ def draw(result: paota.Result, target: float, file: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
     end_s = result.summary["equal_time_s"]
     seconds = np.linspace(0, end_s, 200)
+    highest = 0.0
     for label in result.labels:
         colour, dash = STYLES.get(label, (None, "-"))
         curves = []
@@ -71,9 +75,11 @@ def draw(result: paota.Result, target: float, file: Path) -> None:
             judged = np.isfinite(t.metrics["test_accuracy"])
             curves.append(np.interp(seconds, t.metrics["time_s"][judged], t.metrics["test_accuracy"][judged]))
         low, middle, high = np.quantile(curves, [0.25, 0.5, 0.75], axis=0)
+        highest = max(highest, 100 * float(high.max()))
         (line,) = axes.plot(seconds, 100 * middle, dash, color=colour, label=label, lw=2)
         axes.fill_between(seconds, 100 * low, 100 * high, color=line.get_color(), alpha=0.15, lw=0)
-    axes.set(xlabel="simulated seconds", ylabel="test accuracy (%)", xlim=(0, end_s), ylim=(0, 100))
+    axes.set(xlabel="simulated seconds", ylabel="test accuracy (%)", xlim=(0, end_s))
+    axes.set_ylim(0, min(100, 10 * math.ceil(highest / 10 + 0.5)))
     axes.axhline(100 * target, color="0.6", lw=0.8)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)

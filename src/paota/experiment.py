@@ -131,7 +131,7 @@ class Experiment:
         plugins = tuple(dict.fromkeys(str((base / name).resolve()) for name in top.plugins))
         for file in plugins if run_plugins else ():
             load_plugin(file, "plugins")
-        table = _locate_model(_locate_files(table, base), base)
+        table = _locate_model(_locate_files(_name_dataset(table), base), base)
         sections: dict[str, Any] = {
             name: _settings.parse(section, table.get(name, {}), name) for name, section in SECTIONS.items()
         }
@@ -228,6 +228,16 @@ class TopSettings:
 
 
 _TOP_KEYS = tuple(f.name for f in dataclasses.fields(TopSettings))
+
+
+def _name_dataset(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`data.dataset = dataset`, an object, means its name, under which it is registered from now on."""
+    mine = table.get("data")
+    given = mine.get("dataset") if isinstance(mine, Mapping) else None
+    if not hasattr(given, "x_train"):
+        return table
+    DATASETS.add(given.name, lambda: given)
+    return {**table, "data": {**table["data"], "dataset": given.name}}
 
 
 def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:

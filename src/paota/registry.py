@@ -79,7 +79,8 @@ class Registry:
             raise UserError(f"the {self.kind} '{name}' exists already: choose another name")
         self._check(name, thing)
         self._things[name] = thing
-        self._names[thing] = name
+        if self.settings:  # only these are ever asked for their names; a data set that was replaced may go
+            self._names[thing] = name
 
     def name_of(self, thing_type: type) -> str:
         """The name under which a class is registered; needed to write an experiment back to a file."""

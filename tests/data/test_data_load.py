@@ -16,6 +16,7 @@ from paota.data import mnist
 from paota.data.dataset import Dataset
 from paota.data.load import load_dataset
 from paota.errors import UserError
+from paota.experiment import Experiment
 from paota.registry import DATASETS
 
 # The checksums under which the unpacked MNIST files are known everywhere.
@@ -127,6 +128,18 @@ def test_a_registered_name_wins_over_a_folder(tmp_path, write_folder):
     write_folder(tmp_path / "synthetic")
     assert load_dataset("synthetic", base=tmp_path).input_shape == (8, 8)
     assert load_dataset("./synthetic", base=tmp_path).input_shape == (4, 5)
+
+
+def test_an_experiment_takes_a_dataset_as_it_is(monkeypatch, arrays):
+    monkeypatch.setattr(DATASETS, "_things", dict(DATASETS._things))
+    for _ in range(2):  # a cell of a notebook that is run again
+        made = Dataset.from_arrays(name="mine", **arrays)
+        assert Experiment.from_dict({"data": {"dataset": made}}).data.dataset == "mine"
+        assert load_dataset("mine") is made
+    with pytest.raises(UserError, match="the dataset 'mnist' exists already"):
+        Experiment.from_dict({"data": {"dataset": Dataset.from_arrays(name="mnist", **arrays)}})
+    with pytest.raises(UserError, match="data.dataset must be a text"):
+        Experiment.from_dict({"data": {"dataset": arrays}})
 
 
 def test_a_registered_dataset_of_ones_own(monkeypatch, arrays):

@@ -179,6 +179,19 @@ def test_a_synchronous_round_does_not_wait_for_ever(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.diff(result.metrics["time_s"]), 16.0)  # the patience
 
 
+def test_a_round_without_anybody_to_ask_lasts_a_period(tmp_path: Path) -> None:
+    """Everybody is away from 7 s on, and back at 20 s; SCAFFOLD would have sent a shift to each."""
+    rule = {"name": "scaffold", "participants": K}
+    table = {**TABLE, "rounds": 4, "algorithms": [rule], "plugins": [str(PLUGIN)], "model": {"name": "softmax"}}
+    grid = make_grid(tmp_path, table)
+    nodes = [grid.connect(k, K) for k in range(K)]
+    grid.clock.at(7.1, lambda: [grid.disconnect(node) for node in nodes] and None)
+    grid.clock.at(20.0, lambda: [grid.connect(k, K) for k in range(K)] and None)
+    result = run(grid, tmp_path)
+    assert 0 in result.metrics["ready"][1:].tolist()
+    assert result.metrics["ready"][-1] == K
+
+
 def test_a_synchronous_round_takes_no_answer_of_an_earlier_one(tmp_path: Path) -> None:
     table = {**TABLE, "rounds": 4, "algorithms": [{"name": "local-sgd", "participants": K}]}
 

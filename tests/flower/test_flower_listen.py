@@ -90,7 +90,7 @@ def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path]
 
 def superlink_port(keys: Path) -> int:
     def find() -> list[int]:
-        lines = [w for w in processes_naming(str(keys)).values() if any(x.endswith("flower-superlink") for x in w)]
+        lines = [w for w in processes_naming(str(keys)).values() if any(x.endswith(".superlink") for x in w)]
         return [int(words[words.index("--port") + 1]) for words in lines]
 
     wait_for("the SuperLink starts", find)

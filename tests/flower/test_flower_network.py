@@ -166,7 +166,7 @@ def test_an_attacker_on_another_machine_or_of_another_user_reaches_the_fleet_api
     server = machines.inside("server", tmp_path, "deploy", "e.toml", "--listen", f"{SERVER}:8000", "--keys", str(keys))
     inner = superlink_port(keys)
     named = processes_naming(str(keys))
-    superlink = next(pid for pid, words in named.items() if any(word.endswith("flower-superlink") for word in words))
+    superlink = next(pid for pid, words in named.items() if any(word.endswith(".superlink") for word in words))
     socket_file = next(words[-2] for words in named.values() if "paota.flower.gateway" in words)
 
     def attack(place: str, user: int) -> dict[str, Any]:

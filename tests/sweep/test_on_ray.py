@@ -29,7 +29,7 @@ def test_nodes_that_die_cost_nothing(table, tmp_path):
     words = [str(experiment), "--over", "timing.period_s=6.0,8.0", "--seeds", "1", "--quiet", "--out"]
     script = [sys.executable, str(Path(__file__).with_name("two_nodes.py"))]
     command = [*script, "sweep", *words, str(there / "sweep"), "--", "plan", *words, str(there / "plan")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert ended.returncode == 0, ended.stderr
     assert "nodes killed: 2" in ended.stdout
     over = {"timing.period_s": PERIODS}

@@ -10,6 +10,9 @@ import threading
 import time
 from pathlib import Path
 
+# A busy machine is slow to start a node; Ray reads these when it is imported.
+os.environ |= {"RAY_raylet_start_wait_time_s": "300", "RAY_worker_register_timeout_seconds": "300"}
+
 from ray.cluster_utils import Cluster
 
 from paota.cli import main

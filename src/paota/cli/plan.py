@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         search = planner.begun(Path(), spec)
         search.foresee(search.candidates)
         if args.json:
-            rows = [{"candidate": c.name, **vars(search.foreseen[c.index].pace)} for c in search.candidates]
+            rows = [{"candidate": c.name, **vars(search.foreseen[c.index])} for c in search.candidates]
             print(json.dumps(jsonable(rows), allow_nan=False))
         else:
             _show_estimates(search)
@@ -122,7 +122,7 @@ def _show_estimates(search: Search) -> None:
 
     console = Console(highlight=False, markup=False)
     shown = search.candidates[: search.grid][:MOST_LINES]
-    paces = [search.foreseen[candidate.index].pace for candidate in shown]
+    paces = [search.foreseen[candidate.index] for candidate in shown]
     columns = [
         ("s between\nevents", [_short(pace.round_s) for pace in paces]),
         ("ready", [_short(pace.ready) for pace in paces]),

@@ -246,8 +246,9 @@ class Coordinator:
         """The newest model to `devices`, each with the number of its next local training; to how many it went."""
         node_of, trainings = self.roster.node_of, self.roster.trainings
         orders = [Order(node=node_of[k], device=k, version=self.round, training=trainings[k]) for k in devices]
-        shifts = self.aggregator.gradient_shifts(self.state, devices)
-        messages = self.post.send(orders, self.model, shifts) if orders else []
+        if not orders:
+            return 0
+        messages = self.post.send(orders, self.model, self.aggregator.gradient_shifts(self.state, devices))
         for order, message in zip(orders, messages, strict=True):
             if message is None:
                 self.roster.note(order.device, "not sent", "the message could not be handed over", self.now_s)

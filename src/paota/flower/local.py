@@ -75,7 +75,8 @@ class LocalFederation(Processes):
 
     def _start_superlink(self) -> None:
         command = [
-            "flower-superlink", "--host", HOST, "--port", str(self.port), "--disable-runtime-dependency-installation",
+            sys.executable, "-m", "paota.flower.superlink", "--host", HOST, "--port", str(self.port),
+            "--disable-runtime-dependency-installation",
         ]  # fmt: skip
         if self.secure:
             from .certificates import make_certificates

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..planner.estimate import Pace
+from ..planner.foresight import is_estimated
 from ..planner.outcome import PlanRow, Recommendation
 from ..runs.files import to_toml, write_text
 from ..runs.measures import Spread
@@ -84,7 +85,7 @@ def _sheet(made: Recommendation, row: PlanRow) -> Section:
         title="Deployment sheet",
         intro=f"To {made.score.target(made.target)} test {made.score.name}; median, and the middle half of "
         f"{counted(row.seeds, 'seed')}.",
-        tables=[Table(label="Deployment sheet", heads=["", "value", "middle half, or what was expected"],
+        tables=[Table(label="Deployment sheet", heads=["", "value", "middle half"],
                       rows=_sheet_rows(made, row))],
     )  # fmt: skip
 
@@ -104,7 +105,8 @@ def _sheet_rows(made: Recommendation, row: PlanRow) -> list[TableRow]:
         ("Versions that an update is old", pace.staleness, expected.staleness),
         ("Noise of a weight", pace.noise_std, expected.noise_std),
     ):
-        lines.append((title, _short(seen), f"expected {_short(said)}" if math.isfinite(said) else ""))
+        told = math.isfinite(said) and is_estimated(row.candidate)  # a timeline is no estimate, but what was simulated
+        lines.append((title, _short(seen), f"expected {_short(said)}" if told else ""))
     return [TableRow(head=TableCell(text=a), cells=[TableCell(text=b), TableCell(text=c)]) for a, b, c in lines]
 
 
@@ -125,7 +127,8 @@ def _why(made: Recommendation, row: PlanRow, legend: Sequence[Style]) -> Section
     return Section(
         id="why",
         title="Why this pace",
-        intro="Dots were simulated, the large one is the choice; the line is the renewal argument, from the latencies alone. "
+        intro="Dots were simulated, the large one is the choice"
+        f"{'; the line is the renewal argument, from the latencies alone' if made.curve else ''}. "
         "Waiting longer gathers more devices, which are fresher and drown the noise, but fewer aggregations fit into the time.",
         figures=figures,
     )
@@ -249,9 +252,8 @@ def _candidates(made: Recommendation) -> Section:
             cells.append(TableCell(text=text.removesuffix(" on the air"), bold=row is made.chosen))
         cells.append(TableCell(text=made.score.show(row.accuracy)))
         for what in ("ready", "staleness"):
-            cells.append(
-                TableCell(text=_short(getattr(row.simulated, what)), notes=[_short(getattr(row.estimate, what))])
-            )
+            said = [_short(getattr(row.estimate, what))] if is_estimated(row.candidate) else []
+            cells.append(TableCell(text=_short(getattr(row.simulated, what)), notes=said))
         badge = "" if row.allowed else "not allowed"
         name = f"★ {row.candidate.name}" if row is made.chosen else row.candidate.name
         rows.append(
@@ -262,7 +264,7 @@ def _candidates(made: Recommendation) -> Section:
         id="candidates",
         title="All candidates",
         intro="Costs to the target, medians over the seeds; - is not reached, or not accounted. Small: what the latencies alone "
-        "had said.",
+        "had said, where there are deadlines.",
         tables=[Table(label="All candidates", heads=heads, rows=rows)],
     )
 

@@ -19,7 +19,7 @@ from . import folder as folders
 from .constraints import parse_constraint
 from .estimate import Pace
 from .folder import PlanSpec
-from .foresight import curve_of
+from .foresight import curve_of, pace_of
 from .outcome import PlanRow, Recommendation, recommendation
 from .search import Search, final_experiment
 
@@ -108,6 +108,8 @@ def answer(search: Search, *, keep: bool = True) -> Recommendation:
     search.run()
     search.foresee(search.candidates)
     chosen = search.chosen
+    if chosen is not None:  # a scheme may change its pace: what it is like until the target
+        search.foreseen[chosen.index] = pace_of(chosen, search.cost(chosen, "seconds_to").median)
     experiment = None if chosen is None else final_experiment(search.spec.experiment, chosen, search.spec.target)
     made = recommendation(search, experiment)
     made = replace(made, curve=tuple(curve_of(chosen)) if chosen is not None else ())

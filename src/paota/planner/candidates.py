@@ -29,7 +29,7 @@ WORDS = {
     "server.learning_rate": "server step {}",
 }  # fmt: skip
 SEARCHED = 1_000  # devices; of a larger fleet, so many are searched with
-MOST_UPDATES = 1_000_000  # of devices, in a run
+MOST_UPDATES = 100_000  # of devices, in a run
 TRIALS = 3  # trainings of every device that tell how long they take
 
 

@@ -86,10 +86,13 @@ class Law:
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def from_timeline(timeline: Timeline) -> Pace:
-    """What a timeline is like after its first third, when the common start is forgotten."""
-    begun = len(timeline) // 3
-    later = timeline.part(begun, len(timeline) - begun)
+def from_timeline(timeline: Timeline, until_s: float | None = None) -> Pace:
+    """What a timeline is like from its beginning to `until_s`; else after its first third, when the common start is forgotten."""
+    if until_s is None:
+        begun, end = len(timeline) // 3, len(timeline)
+    else:
+        begun, end = 0, max(1, int(np.searchsorted(timeline.time_s, until_s, side="right")))
+    later = timeline.part(begun, end - begun)
     start_s = 0.0 if begun == 0 else float(timeline.time_s[begun - 1])
     time_s = later.time_s[later.event - later.first]
     whole = np.maximum(time_s - later.start_s, 1e-12)

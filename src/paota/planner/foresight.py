@@ -1,8 +1,8 @@
-"""What is known of a candidate before anything is learned: its pace, and how large its events are."""
+"""What is known of a candidate before anything is learned: its pace."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,34 +13,29 @@ from .estimate import Pace, from_timeline, noise_std
 CURVE_POINTS = 40
 
 
-@dataclass(frozen=True)
-class Foresight:
-    """Of one candidate with the first seed: `pace` is what is told, `most_ready` and `stalest` are those of its timeline."""
-
-    pace: Pace
-    most_ready: int
-    stalest: int
-
-
-def foresight_of(candidate: Candidate) -> Foresight:
-    """From the latencies alone where there are deadlines, from the timeline elsewhere."""
+def pace_of(candidate: Candidate, until_s: float | None = None) -> Pace:
+    """From the latencies alone where there are deadlines; else from the timeline, in the long run or from 0 to `until_s`."""
     from ..simulate import plan
 
     made = plan(candidate.experiment, seeds=1)
     (timeline,) = made.timelines.values()
-    pace = from_timeline(timeline)
-    if isinstance(candidate.contestant.algorithm.scheme, Periodic) and len(timeline.device):
-        law = law_of(candidate.experiment, timeline)
-        pace = law.periodic(candidate.contestant.timing.period_s)
-        pace = replace(pace, noise_std=noise_std(made, candidate.contestant, law, pace))
-    return Foresight(pace, int(timeline.ready.max(initial=0)), timeline.max_staleness)
+    if not is_estimated(candidate) or not len(timeline.device):
+        return from_timeline(timeline, until_s)
+    law = law_of(candidate.experiment, timeline)
+    pace = law.periodic(candidate.contestant.timing.period_s)
+    return replace(pace, noise_std=noise_std(made, candidate.contestant, law, pace))
+
+
+def is_estimated(candidate: Candidate) -> bool:
+    """Whether the renewal argument speaks of it: it has deadlines. All others are read from their timelines."""
+    return isinstance(candidate.contestant.algorithm.scheme, Periodic)
 
 
 def curve_of(candidate: Candidate) -> list[Pace]:
     """A candidate with deadlines at many periods, from the latencies alone."""
     from ..simulate import plan
 
-    if not isinstance(candidate.contestant.algorithm.scheme, Periodic):
+    if not is_estimated(candidate):
         return []
     made = plan(candidate.experiment, seeds=1)
     (timeline,) = made.timelines.values()

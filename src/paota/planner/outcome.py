@@ -228,7 +228,7 @@ def recommendation(search: Search, experiment: Experiment | None) -> Recommendat
             PlanRow(
                 candidate=candidate,
                 rung=search.reached_rung[candidate.index],
-                estimate=search.foreseen[candidate.index].pace,
+                estimate=search.foreseen[candidate.index],
                 simulated=simulated(runs),
                 costs={name: search.cost(candidate, name) for name in names},
                 limits={c.text: Spread(tuple(c.metric.of(run) for run in runs)) for c in search.where},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -21,15 +19,14 @@ from ..runs.pool import Pool, Update, Watch
 from ..runs.results import Trajectory
 from ..runs.task import RunTask
 from ..sweeps.metrics import Metric, parse_metric
-from ..timing.schemes import Synchronous
 from . import folder as folders
 from .candidates import SEARCHED, Candidate, affordable, base_of, candidates_of, entries_of
 from .constraints import Constraint, parse_constraint
+from .estimate import Pace
 from .folder import PlanSpec
-from .foresight import Foresight, foresight_of
+from .foresight import pace_of
 from .halving import FACTOR, Rung, Until, is_over, ranked, rungs, survivors
 
-SPARE = 1.1  # room of a program, beside the largest event of the first seed
 NOISELESS_DBM = -400.0
 MOST_CHECKED_UPDATES = 2_000_000  # of the whole fleet, in one run
 STAGES = {"0": "first rung", "1": "second rung", "2": "final", "thrift": "less power", "check": "what limits it"}
@@ -51,7 +48,7 @@ class Search:
     runs: dict[int, dict[int, Trajectory]] = field(default_factory=dict)
     reached_rung: dict[int, int] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
-    foreseen: dict[int, Foresight] = field(default_factory=dict)
+    foreseen: dict[int, Pace] = field(default_factory=dict)
     updates: int = 0  # of devices, computed in all
     score: str = "accuracy"
 
@@ -125,20 +122,7 @@ class Search:
         """Find out what is known of these candidates before anything is learned."""
         for candidate in candidates:
             if candidate.index not in self.foreseen:
-                self.foreseen[candidate.index] = foresight_of(candidate)
-
-    def room_of(self, candidate: Candidate) -> tuple[int, int]:
-        """For the events of all its kin, which then share one compiled program: that takes longer than a short run.
-
-        Another seed has events of another size: a little more than the first one's.
-        """
-        kin = [
-            self.foreseen[c.index] for c in self.candidates if c.index in self.foreseen and _kin(c) == _kin(candidate)
-        ]
-        if len(kin) < 2 or isinstance(candidate.contestant.algorithm.scheme, Synchronous):
-            return 0, 0
-        most = math.ceil(SPARE * max(one.most_ready for one in kin))
-        return min(most, candidate.experiment.data.devices), max(one.stalest for one in kin)
+                self.foreseen[candidate.index] = pace_of(candidate)
 
     def compute(self, candidates: Sequence[Candidate], rung: Rung, name: str) -> None:
         """Simulate what is missing of a rung; a run that is over is not repeated."""
@@ -158,7 +142,6 @@ class Search:
                 RunTask(
                     key=key, experiment=candidate.experiment.to_dict(), base=str(candidate.experiment.base), seeds=seeds,
                     folder=str(path), callbacks=(Until(rung.until_s),), title=candidate.name, devices=False,
-                    room=self.room_of(candidate),
                 )
             )  # fmt: skip
         names = {key: candidate.name for key, (candidate, _, _) in wanted.items()}
@@ -166,7 +149,7 @@ class Search:
         with self.watching(STAGES[name], names) as watch:
             for key in names.keys() - {task.key for task in tasks}:
                 watch(Update(key, "done", 1.0))
-            failed = self.pool.run(_kin_apart(tasks, [wanted[task.key][0] for task in tasks]), watch)
+            failed = self.pool.run(tasks, watch)
         for key, (candidate, path, seeds) in wanted.items():
             result = None if key in failed else folders.finished(path, candidate.experiment, seeds)
             if result is None:
@@ -219,23 +202,6 @@ class Search:
                 self.compute([self.whole], Rung(self.seeds[:1], self.duration_s), "check")
                 if self.whole.index in self.failed:
                     self.whole = None
-
-
-def _kin(candidate: Candidate) -> tuple[Any, ...]:
-    """Equal for candidates that differ in their pace and in numbers alone."""
-    contestant = candidate.contestant
-    payload, server = getattr(contestant.algorithm, "payload", None), type(contestant.server.optimiser)
-    return contestant.label, payload, server, candidate.experiment.data.devices
-
-
-def _kin_apart(tasks: Sequence[RunTask], candidates: Sequence[Candidate]) -> list[RunTask]:
-    """Kin behind each other, so that no two processes compile the same program at the same time."""
-    seen: Counter[tuple[Any, ...]] = Counter()
-    turns = []
-    for candidate in candidates:
-        turns.append(seen[_kin(candidate)])
-        seen[_kin(candidate)] += 1
-    return [tasks[i] for i in np.argsort(turns, kind="stable")]
 
 
 def updates_of(run: Trajectory) -> int:

@@ -30,7 +30,6 @@ class RunTask:
     folder: str
     callbacks: tuple[Any, ...] = ()  # names, or objects that can travel; every task has its own copies
     title: str | None = None  # that callbacks are told
-    room: tuple[int, int] = (0, 0)  # of its programs, as `paota.simulate.planning.Room`
     devices: bool = True  # keep the records of who took part when, which are most of a folder's size
 
     def compute(self, report: ReportShare) -> None:
@@ -40,7 +39,6 @@ class RunTask:
         from ..live.stream import LiveStream
 
         plan = simulate.plan(Experiment.from_dict(dict(self.experiment), base=Path(self.base)), seeds=self.seeds)
-        plan = replace(plan, room=simulate.Room(*self.room))
         path = Path(self.folder)
         path.mkdir(exist_ok=True)
         checkpoints = Checkpoints(path / run_folder.CHECKPOINTS, simulate.identity(plan))

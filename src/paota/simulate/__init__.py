@@ -21,10 +21,10 @@ from ..runs import checkpoint
 from ..runs.checkpoint import Checkpoints
 from ..runs.contents import fingerprints
 from ..runs.results import Result, Trajectory
-from .planning import Plan, Room, plan
+from .planning import Plan, plan
 from .records import recorded_devices
 
-__all__ = ["Plan", "Room", "environment", "execute", "identity", "plan", "run"]
+__all__ = ["Plan", "environment", "execute", "identity", "plan", "run"]
 
 
 def run(

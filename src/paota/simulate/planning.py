@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .. import memory
 from ..data.dataset import Dataset
@@ -31,13 +31,6 @@ PARTICIPATION_BYTES = 40  # five numbers of 64 bits
 MANY_PARTICIPATIONS = 1e7
 
 
-class Room(NamedTuple):
-    """Devices of an event, and staleness, that a program shall have room for at least. It changes no bit."""
-
-    ready: int = 0
-    staleness: int = 0
-
-
 @dataclass(frozen=True)
 class Plan:
     """What `plan` has found out; everything that is left needs weights."""
@@ -48,7 +41,6 @@ class Plan:
     shards: Mapping[int, Shards]  # by seed
     timelines: Mapping[tuple[str, int], Timeline]  # by (label, seed)
     judged_every: Mapping[tuple[str, int], int]  # events between evaluations, by (label, seed)
-    room: Room = Room()  # so that plans with much in common can share their programs
 
     @property
     def model(self) -> Model:

@@ -89,8 +89,7 @@ class Schedule:
     def sizes(self, contestant: Contestant) -> engine.Sizes:
         """For the largest event and the greatest staleness over all seeds, so that a program is compiled once."""
         timelines = [self.plan.timelines[contestant.label, seed] for seed in self.plan.seeds]
-        most = max(self.plan.room.ready, *(int(t.ready.max(initial=0)) for t in timelines))
-        stalest = max(self.plan.room.staleness, *(t.max_staleness for t in timelines))
+        most = max(int(t.ready.max(initial=0)) for t in timelines)
         task = self.task(contestant)
         held = engine.row_bytes(contestant.algorithm, task.num_parameters)
         places, block = engine.event_places(most, held, task.mesh)
@@ -104,7 +103,7 @@ class Schedule:
                 f"'{contestant.label}' has devices with a memory, and {most:,} of them in an event do not fit into memory "
                 "at once; use fewer devices an event"
             )
-        versions = 1 << max(1, stalest.bit_length())  # few different shapes
+        versions = 1 << max(1, *(t.max_staleness.bit_length() for t in timelines))  # few different shapes
         longest = max(len(t) for t in timelines)
         if self.events_a_call is not None:
             events = min(self.events_a_call, longest)

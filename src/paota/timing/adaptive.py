@@ -54,7 +54,7 @@ def _events(
         if not len(ready) or (horizon.duration_s is not None and now_s > horizon.duration_s):
             return
         age_s = now_s - devices.start_s
-        evidence.add(ready, (devices.finish_s - devices.start_s)[ready], finished=True)
+        evidence.add(ready, devices.finish_s[ready] - devices.start_s[ready], finished=True)
         under_way = np.flatnonzero((devices.finish_s > now_s) & (age_s > 0))
         restarting = evidence.favours_restarts(now_s, under_way, age_s[under_way], restarting)
         part, ended = devices.take_part(ready, now_s), under_way[:0]
