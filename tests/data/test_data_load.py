@@ -138,7 +138,7 @@ def test_an_experiment_takes_a_dataset_as_it_is(monkeypatch, arrays):
         assert load_dataset("mine") is made
     with pytest.raises(UserError, match="the dataset 'mnist' exists already"):
         Experiment.from_dict({"data": {"dataset": Dataset.from_arrays(name="mnist", **arrays)}})
-    with pytest.raises(UserError, match="data.dataset must be a text"):
+    with pytest.raises(UserError, match=r"data\.dataset must be a text"):
         Experiment.from_dict({"data": {"dataset": arrays}})
 
 
