@@ -234,7 +234,7 @@ def _name_dataset(table: Mapping[str, Any]) -> Mapping[str, Any]:
     """`data.dataset = dataset`, an object, means its name, under which it is registered from now on."""
     mine = table.get("data")
     given = mine.get("dataset") if isinstance(mine, Mapping) else None
-    if not hasattr(given, "x_train"):
+    if given is None or not hasattr(given, "x_train"):
         return table
     DATASETS.add(given.name, lambda: given)
     return {**table, "data": {**table["data"], "dataset": given.name}}
