@@ -108,7 +108,7 @@ def answer(search: Search, *, keep: bool = True) -> Recommendation:
     """Search, and write the answer into the plan's folder."""
     with only_one(search.path):
         search.run()
-    search.foresee(search.candidates)
+    search.foresee([c for c in search.candidates if c.index in search.reached_rung])  # not those that only check
     chosen = search.chosen
     if chosen is not None:  # a scheme may change its pace: what it is like until the target
         search.foreseen[chosen.index] = pace_of(chosen, search.cost(chosen, "seconds_to").median)

@@ -125,7 +125,6 @@ class Search:
 
     def compute(self, candidates: Sequence[Candidate], rung: Rung, name: str) -> None:
         """Simulate what is missing of a rung; a run that is over is not repeated."""
-        self.foresee(candidates)
         tasks, wanted = [], {}
         for candidate in candidates:
             mine = self.runs.setdefault(candidate.index, {})
