@@ -151,12 +151,6 @@ def test_the_estimate_alone_learns_nothing(capsys, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_process_at_a_time(whole, capsys):
-    with only_one(whole.folder):
-        assert main(["plan", "--resume", str(whole.folder), "--quiet"]) == 2
-    assert "another process is at work" in capsys.readouterr().err
-
-
 def test_another_plan_in_the_same_folder_is_refused(table, whole):
     with pytest.raises(UserError, match=r"holds another plan: best was seconds_to:0.15 and is seconds_to:0.2"):
         paota.plan(table, **{**ASKED, "target": 0.2}, jobs=1, out=whole.folder)

@@ -13,6 +13,7 @@ from ..errors import UserError
 from ..experiment import Experiment, as_experiment
 from ..rng import Seeds, seed_numbers
 from ..runs.files import to_toml, write_csv, write_text
+from ..runs.lock import only_one
 from ..sweeps.grid import Axis, make_axes
 from ..sweeps.metrics import SPENT, parse_metric
 from . import folder as folders
@@ -105,8 +106,9 @@ def begun(path: Path, spec: PlanSpec, *, jobs: int | None = None, ray: str | Non
 
 def answer(search: Search, *, keep: bool = True) -> Recommendation:
     """Search, and write the answer into the plan's folder."""
-    search.run()
-    search.foresee(search.candidates)
+    with only_one(search.path):
+        search.run()
+    search.foresee([c for c in search.candidates if c.index in search.reached_rung])  # not those that only check
     chosen = search.chosen
     if chosen is not None:  # a scheme may change its pace: what it is like until the target
         search.foreseen[chosen.index] = pace_of(chosen, search.cost(chosen, "seconds_to").median)

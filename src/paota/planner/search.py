@@ -13,7 +13,6 @@ import numpy as np
 from ..errors import UserError
 from ..experiment import Experiment
 from ..rng import seed_numbers
-from ..runs.lock import only_one
 from ..runs.measures import Spread
 from ..runs.pool import Pool, Update, Watch
 from ..runs.results import Trajectory
@@ -80,8 +79,8 @@ class Search:
         return float(self.base.horizon.duration_s or 0.0)
 
     def run(self) -> None:
-        """All rungs, the choice, and what it leaves open; one process at a time in a folder."""
-        with only_one(self.path), self.pool:
+        """All rungs, the choice, and what it leaves open."""
+        with self.pool:
             self._run()
 
     def _run(self) -> None:
@@ -126,7 +125,6 @@ class Search:
 
     def compute(self, candidates: Sequence[Candidate], rung: Rung, name: str) -> None:
         """Simulate what is missing of a rung; a run that is over is not repeated."""
-        self.foresee(candidates)
         tasks, wanted = [], {}
         for candidate in candidates:
             mine = self.runs.setdefault(candidate.index, {})
