@@ -25,7 +25,7 @@ from .harness import deploy
 TABLE = {
     "name": "scripted",
     "rounds": 12,
-    "data": {"dataset": "synthetic", "devices": 8, "sizes": [40, 50, 60]},
+    "data": {"dataset": "synthetic", "devices": 9, "sizes": [40, 50, 60]},
     "training": {"local_steps": 3, "batch_size": 8},
     "air": {"n0_dbm_per_hz": -60.0},  # loud enough that a wrong noise draw would show
 }
@@ -48,10 +48,10 @@ CASES = {
     "fedbuff": {"name": "fedbuff", "buffer_size": 3},
     "fedasync": {"name": "fedasync"},
     "fed-plus": {"name": "paota-plus", "label": "fed-plus"},
-    "fed-first": {"name": "local-sgd", "label": "fed-first", "participants": 3, "selected": 8},
+    "fed-first": {"name": "local-sgd", "label": "fed-first", "participants": 3, "selected": 9},
     "fed-groups": {"name": "air-fedga", "label": "fed-groups", "groups": 3},
     "tiers": {"name": "tt-fed", "label": "tiers", "timing": {"period_s": 3.0}},
-    "fed-deadline": {"name": "local-sgd", "label": "fed-deadline", "participants": 8, "deadline_s": 9.7},
+    "fed-deadline": {"name": "local-sgd", "label": "fed-deadline", "participants": 9, "deadline_s": 9.7},
     "threshold": {"name": "threshold"},
     "full-power": {"name": "full-power"},
     "baa": {"name": "baa"},
@@ -109,7 +109,7 @@ def test_deployment_equals_simulation(label: str, tmp_path: Path) -> None:
         table["data"] = {**TABLE["data"], "normalise": "channel"}
     scale = 1.0
     if label.startswith("fed"):  # every arrival counts: far apart, and seen soon
-        table |= {"rounds": 4, "timing": {"latency": "per-device", "seconds": [5.03 + 0.97 * k for k in range(8)]}}
+        table |= {"rounds": 4, "timing": {"latency": "per-device", "seconds": [5.03 + 0.97 * k for k in range(9)]}}
         scale = 50.0
     simulated = paota.run(table)
     deployed, _ = deploy(tmp_path, table, **{"time-scale": scale, "emulate-latency": True})
@@ -143,7 +143,7 @@ def test_every_algorithm_that_can_be_deployed_is_compared() -> None:
 @pytest.mark.parametrize("label", ["paota", pytest.param("fed-plus", marks=pytest.mark.slow)])
 def test_a_deployment_stops_where_the_simulation_stops(label: str, tmp_path: Path) -> None:
     table: dict[str, Any] = {**TABLE, "model": {"name": "softmax"}, "algorithms": [CASES[label]]}
-    table |= {"timing": {"latency": "per-device", "seconds": [5.03 + 0.97 * k for k in range(8)]}}
+    table |= {"timing": {"latency": "per-device", "seconds": [5.03 + 0.97 * k for k in range(9)]}}
     whole = paota.run(table).of(label)[0].metrics["test_accuracy"]
     table["evaluation"] = {"stop_at": float(np.nanmax(whole[:-1])) - 0.005}
     (sim,), (real,) = paota.run(table).of(label), deploy(tmp_path, table, **{"time-scale": 50.0})[0].of(label)
