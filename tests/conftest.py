@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine fails no test: neither by a slow example nor by slow draws.
@@ -26,6 +27,20 @@ if os.environ.get("PAOTA_TEST_OPTIMISE") != "1" and "xla_backend_optimization_le
 ):
     quickly = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quickly}".strip()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_stays_registered():
+    """What a module's tests register, or plug-ins that they load, is unknown to the next module's."""
+    from paota import plugins, registry
+
+    kept = [(vars(thing), "_things") for thing in vars(registry).values() if isinstance(thing, registry.Registry)]
+    kept.append((vars(plugins), "_LOADED"))
+    before = [dict(holder[name]) for holder, name in kept]
+    yield
+    for (holder, name), things in zip(kept, before, strict=True):
+        holder[name].clear()
+        holder[name].update(things)
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -13,9 +13,6 @@ from paota.algorithms.baa import Baa
 from paota.flower.deployment import Deployment
 from paota.plugins import import_file
 
-plugin = import_file(Path(__file__).with_name("remembering.py"), "tests")
-Mifa, Scaffold = plugin.Mifa, plugin.Scaffold
-
 SMALL = {
     "rounds": 8,
     "model": {"name": "softmax"},
@@ -23,10 +20,19 @@ SMALL = {
 }
 
 
-def test_mifa_by_hand():
+@pytest.fixture(scope="module", autouse=True)
+def plugin():
+    return import_file(Path(__file__).with_name("remembering.py"), "tests")
+
+
+def test_mifa_by_hand(plugin):
     """K = 4. Device 0 counted with (1, 0) and now has (3, 0); device 1 counts for the first time: G = 1/4 (1+2, 1)."""
     served = paota.aggregate_by_hand(
-        Mifa(), [[3.0, 0.0], [0.0, 1.0]], memory=[[1.0, 0.0], [0.0, 0.0]], state=jnp.array([0.25, 0.0]), num_devices=4
+        plugin.Mifa(),
+        [[3.0, 0.0], [0.0, 1.0]],
+        memory=[[1.0, 0.0], [0.0, 0.0]],
+        state=jnp.array([0.25, 0.0]),
+        num_devices=4,
     )
     np.testing.assert_allclose(served.model, [0.75, 0.25])
     np.testing.assert_allclose(served.memory, [[3.0, 0.0], [0.0, 1.0]])
@@ -49,9 +55,9 @@ def test_mifa_in_a_run_keeps_the_absent():
     assert one.metrics["test_accuracy"][-1] > 0.3
 
 
-def test_scaffold_by_hand():
+def test_scaffold_by_hand(plugin):
     """M eta = 1/2, c = (1, 0), c_0 = (0, 2), K = 2: c_0 <- (0, 2) - (1, 0) - 2 (-1, 0) = (1, 2); c moves by half of the mean."""
-    rule = Scaffold()
+    rule = plugin.Scaffold()
     served = paota.aggregate_by_hand(
         rule, [[-1.0, 0.0]], memory=[[0.0, 2.0]], state=jnp.array([1.0, 0.0]), num_devices=2
     )
