@@ -85,7 +85,7 @@ class WorstFirst(paota.Algorithm):
 
 
 class Once(Scheme):
-    """All devices together, a single time."""
+    """No scheme of the package's, so that a deployment refuses it; nothing runs it."""
 
     def timeline(self, world):
         raise NotImplementedError

@@ -17,7 +17,7 @@ from ..runs.collection import Collection
 from ..runs.results import Result
 from ..sweeps.grid import Axis
 
-PLANS = Collection("plan", "plan.json", "runs", format=1)
+PLANS = Collection("plan", "plan.json", format=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,11 +19,10 @@ from .results import Result
 
 @dataclass(frozen=True)
 class Collection:
-    """One kind of such folders: `what` people call it, the `file` that says what is asked, `runs` that holds the rest."""
+    """One kind of such folders: `what` people call it, and the `file` that says what is asked."""
 
     what: str
     file: str
-    runs: str
     format: int
 
     def begin(self, folder: str | Path, told: Mapping[str, Any], experiment: Experiment) -> Path:

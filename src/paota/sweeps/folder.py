@@ -17,7 +17,7 @@ from ..runs.collection import Collection
 from ..runs.results import Result
 from .grid import Axis, Point, make_points
 
-SWEEPS = Collection("sweep", "sweep.json", "points", format=1)
+SWEEPS = Collection("sweep", "sweep.json", format=1)
 
 
 @dataclass(frozen=True, kw_only=True)
