@@ -34,6 +34,7 @@ CASES = {
     "memory of batches": (f"training.batch_size={2**31 - 1}", "GiB"),
     "memory of the model": ("model.hidden=[1000000000]", "GiB"),
     "memory of the plan": ("rounds=10000000", "GiB"),
+    "memory of quick rounds": ("duration_s=600 timing.low_s=1e-6 timing.high_s=2e-6", "GiB"),
     "looks": (f"evaluation.every={2**63}", "evaluation.every"),
     "seed": ("seed=" + "7" * 5000, "seed must be a whole number"),
     "trace": ("timing.latency=trace timing.trace_file=" + "a" * 5000, "name too long"),

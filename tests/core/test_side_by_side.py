@@ -112,3 +112,16 @@ def test_cores_are_at_most_what_the_user_allows(monkeypatch, said, wanted):
     free = cores()
     monkeypatch.setenv("OMP_NUM_THREADS", said)
     assert cores() == (wanted or free)
+
+
+@pytest.mark.bits
+def test_a_seed_has_the_same_bits_however_many_there_are(three_cores):
+    table = TABLE | {
+        "rounds": 6, "data": {"dataset": "synthetic", "devices": 100, "sizes": [30, 60]},
+        "algorithms": [{"name": "paota"}, {"name": "fedbuff"}],
+    }  # fmt: skip
+    alone, together = (simulate.plan(Experiment.from_dict(table), seeds=seeds) for seeds in (1, 6))
+    largest = [together.timelines["paota", seed].ready.max() for seed in together.seeds]
+    assert max(largest) > -(-largest[0] // 16) * 16  # some need more places than the first
+    alone, together = (outcome(simulate.execute(plan)) for plan in (alone, together))
+    assert [unit for unit in together if unit[1] == alone[0][1]] == alone

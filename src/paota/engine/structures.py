@@ -196,12 +196,14 @@ class Log(NamedTuple):
 def event_places(devices: int, row_bytes: int, mesh: Mesh | None) -> tuple[int, int | None]:
     """(places for the devices of an event, devices held at once or None for all of them).
 
-    Few different sizes, and whole vectors: then zeros at the end change no sum.
+    Whole vectors, and few different sizes (16, 32, 48, 64, 96, 128, 192, ...), to compile few programs; an empty place
+    costs little. A sum over more places may round differently, if only in its last bit.
     """
-    unit = math.lcm(16 if devices > 1 else 1, 1 if mesh is None else mesh.size)
-    if _round_up(devices, unit) * row_bytes <= HELD_BYTES:
-        return _round_up(devices, unit), None
-    block = _round_up(BLOCK_BYTES // row_bytes, unit)
+    least = math.lcm(16 if devices > 1 else 1, 1 if mesh is None else mesh.size)
+    for unit in (math.lcm(least, 1 << max(0, (devices - 1).bit_length() - 2)), least):
+        if _round_up(devices, unit) * row_bytes <= HELD_BYTES:
+            return _round_up(devices, unit), None
+    block = _round_up(BLOCK_BYTES // row_bytes, least)
     return _round_up(devices, block), block
 
 

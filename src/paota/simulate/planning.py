@@ -139,13 +139,14 @@ def _check_length(experiment: Experiment, worlds: Sequence[World], seeds: int, t
     rounds, duration_s = experiment.horizon.rounds, experiment.horizon.duration_s
     participations = seconds = 0.0
     for contestant, world in zip(experiment.contestants, worlds, strict=True):
-        periods = rounds or (duration_s or 0.0) / contestant.timing.period_s
-        if periods * seeds <= TRIAL:
+        if rounds is not None and rounds * seeds <= TRIAL:
             continue
-        short = Horizon(rounds=TRIAL) if rounds else Horizon(rounds=None, duration_s=TRIAL * contestant.timing.period_s)
         begin = time.perf_counter()
-        timeline = contestant.algorithm.scheme.timeline(replace(world, horizon=short))
-        times = periods / TRIAL * seeds  # as long as this
+        timeline = contestant.algorithm.scheme.timeline(replace(world, horizon=Horizon(rounds=TRIAL, duration_s=duration_s)))
+        if not len(timeline):
+            continue
+        # As long as this.
+        times = seeds * (rounds / TRIAL if rounds is not None else max(1.0, (duration_s or 0.0) / timeline.time_s[-1]))
         seconds += (time.perf_counter() - begin) * times
         participations += len(timeline.device) * times
     needed = participations * PARTICIPATION_BYTES

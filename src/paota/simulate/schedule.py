@@ -86,10 +86,10 @@ class Schedule:
             mesh=mesh_of_all(),
         )
 
-    def sizes(self, contestant: Contestant) -> engine.Sizes:
-        """For the largest event and the greatest staleness over all seeds, so that a program is compiled once."""
-        timelines = [self.plan.timelines[contestant.label, seed] for seed in self.plan.seeds]
-        most = max(int(t.ready.max(initial=0)) for t in timelines)
+    def sizes(self, contestant: Contestant, seed: int) -> engine.Sizes:
+        """Of this seed's own timeline: a sum over more places may round differently, and no bit depends on the company."""
+        timeline = self.plan.timelines[contestant.label, seed]
+        most = int(timeline.ready.max(initial=0))
         task = self.task(contestant)
         held = engine.row_bytes(contestant.algorithm, task.num_parameters)
         places, block = engine.event_places(most, held, task.mesh)
@@ -103,14 +103,13 @@ class Schedule:
                 f"'{contestant.label}' has devices with a memory, and {most:,} of them in an event do not fit into memory "
                 "at once; use fewer devices an event"
             )
-        versions = 1 << max(1, *(t.max_staleness.bit_length() for t in timelines))  # few different shapes
-        longest = max(len(t) for t in timelines)
+        versions = 1 << max(1, timeline.max_staleness.bit_length())  # few different shapes
         if self.events_a_call is not None:
-            events = min(self.events_a_call, longest)
+            events = min(self.events_a_call, len(timeline))
         elif 4 * versions * task.num_parameters > MOST_KEPT_BYTES:
             events = 1
         else:
-            events = min(MOST_EVENTS, _power_of_two(longest), _power_of_two(max(1, MOST_PARTICIPATIONS // places)))
+            events = min(MOST_EVENTS, _power_of_two(len(timeline)), _power_of_two(max(1, MOST_PARTICIPATIONS // places)))
         return engine.Sizes(places=places, versions=versions, events=events, block=block)
 
     def fleet(self, contestant: Contestant, seed: int) -> engine.Fleet:
@@ -163,20 +162,21 @@ class Schedule:
 
     def _compile_ahead(self) -> None:
         """Compile the programs of all algorithms side by side, which a machine with several cores does sooner."""
-        contestants, seed = self.plan.experiment.contestants, self.plan.seeds[0]
-        if len(contestants) == 1 or jax.device_count() > 1 or (self.checkpoints and self.checkpoints.load(0)):
+        if len(self.units) == 1 or jax.device_count() > 1 or (self.checkpoints and self.checkpoints.load(0)):
             return  # nothing to gain, or processes that must all do the same, or a resumed run that may need few of them
+        first = self.plan.seeds[0]  # the data of all seeds have the same shape
         compiling: dict[Any, Callable[[], Any]] = {}
-        for contestant in contestants:
-            task, rule, sizes = self.task(contestant), engine.Rule.of(contestant), self.sizes(contestant)
-            fleet, model = self.fleet(contestant, seed), jax.eval_shape(task.initial_model, seed)
-            state = jax.eval_shape(functools.partial(self.initial_state, rule, sizes=sizes), model)
-            timeline = self.plan.timelines[contestant.label, seed]
-            rows, count = engine.rows_of(timeline, 0, sizes, np.zeros(len(timeline), bool))
-            arguments = (rule, jax.random.key(seed), fleet, state, rows, np.int32(count))
-            key = engine.program_key(task, sizes, arguments)
-            job = functools.partial(self._compile, contestant.label, task, sizes, arguments)
-            compiling.setdefault(key, _in_same_precision(job))
+        for contestant in self.plan.experiment.contestants:
+            task, rule = self.task(contestant), engine.Rule.of(contestant)
+            fleet, model = self.fleet(contestant, first), jax.eval_shape(task.initial_model, first)
+            for sizes, seed in {self.sizes(contestant, seed): seed for seed in self.plan.seeds}.items():
+                state = jax.eval_shape(functools.partial(self.initial_state, rule, sizes=sizes), model)
+                timeline = self.plan.timelines[contestant.label, seed]
+                rows, count = engine.rows_of(timeline, 0, sizes, np.zeros(len(timeline), bool))
+                arguments = (rule, jax.random.key(seed), fleet, state, rows, np.int32(count))
+                key = engine.program_key(task, sizes, arguments)
+                job = functools.partial(self._compile, contestant.label, task, sizes, arguments)
+                compiling.setdefault(key, _in_same_precision(job))
         for future in self.crew.start(list(compiling.values()), cores()):
             future.result()
 
@@ -202,19 +202,17 @@ class Schedule:
     @functools.cached_property
     def side_by_side(self) -> int:
         """Units that run at once: one a core, unless they share their devices, or would not fit into memory together."""
-        units = sum(1 for _ in self.plan.units())
-        if units == 1 or jax.default_backend() != "cpu" or jax.device_count() > 1:
+        if len(self.units) == 1 or jax.default_backend() != "cpu" or jax.device_count() > 1:
             return 1
-        contestants = self.plan.experiment.contestants
-        sizes = [self.sizes(contestant) for contestant in contestants]
+        sizes = [self.sizes(unit.contestant, unit.seed) for unit in self.units]
         if any(size.block for size in sizes):
             return 1
-        num_parameters = self.task(contestants[0]).num_parameters
+        num_parameters = self.task(self.units[0].contestant).num_parameters
         most_bytes = max(
-            engine.row_bytes(contestant.algorithm, num_parameters) * size.places
-            for contestant, size in zip(contestants, sizes, strict=True)
+            engine.row_bytes(unit.contestant.algorithm, num_parameters) * size.places
+            for unit, size in zip(self.units, sizes, strict=True)
         )
-        return max(1, min(units, cores(), engine.HELD_BYTES // most_bytes))
+        return max(1, min(len(self.units), cores(), engine.HELD_BYTES // most_bytes))
 
     @property
     def stopping(self) -> bool:

@@ -53,7 +53,7 @@ class Unit:
     def run(self) -> Trajectory:
         """Until the end, a divergence, a callback's wish to stop it, or a wish to stop everything (`Interrupted`)."""
         schedule = self.schedule
-        self.task, self.sizes = schedule.task(self.contestant), schedule.sizes(self.contestant)
+        self.task, self.sizes = schedule.task(self.contestant), schedule.sizes(self.contestant, self.seed)
         self.fleet = schedule.fleet(self.contestant, self.seed)
         model = self.task.initial_model(self.seed)
         self.num_parameters = model.size

@@ -63,7 +63,7 @@ def _events(
             evidence.add(ended, age_s[ended], finished=False)
         yield now_s, part, devices.abort(ended, now_s)
         arrived += len(ready)
-        if horizon.duration_s is None and updates is not None and arrived >= updates:
+        if updates is not None and arrived >= updates:
             return
 
 

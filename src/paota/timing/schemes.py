@@ -271,7 +271,7 @@ def _buffered(
     ]
     heapq.heapify(running)
     times: list[float] = []
-    last = MAX_EVENTS if horizon.duration_s is not None or updates is None else max(1, math.ceil(updates / buffer_size))
+    last = MAX_EVENTS if updates is None else max(1, math.ceil(updates / buffer_size))
     while len(times) < last:
         arrivals = []
         for _ in range(buffer_size):
@@ -312,7 +312,7 @@ def _share_ready(
             return
         yield now_s, devices.take_part(ready, now_s)
         arrived += len(ready)
-        if horizon.duration_s is None and updates is not None and arrived >= updates:
+        if updates is not None and arrived >= updates:
             return
 
 
@@ -393,7 +393,7 @@ def _grouped(
         part = part._replace(version=versions.known(part.version, part.start_s))
         yield now_s, part.only(counts), part.only(~counts)
         arrived += int(counts.sum())
-        if horizon.duration_s is None and updates is not None and arrived >= updates:
+        if updates is not None and arrived >= updates:
             return
         versions.add(now_s)
         training[part.device] += 1
@@ -406,7 +406,7 @@ def _count(horizon: Horizon, period_s: float) -> int:
     count = math.floor(horizon.duration_s / period_s + 1e-9)
     if count > MAX_EVENTS:
         raise UserError(f"duration_s / timing.period_s asks for {count:,} rounds; at most {MAX_EVENTS:,} are possible")
-    return count
+    return count if horizon.rounds is None else min(count, horizon.rounds)
 
 
 def mean_ready(timeline: Timeline) -> int:

@@ -32,7 +32,10 @@ CODES = "qqqdd"  # types of the columns of `Participants`: whole numbers and flo
 
 @dataclass(frozen=True, kw_only=True)
 class Horizon:
-    """When an experiment ends: after so many rounds, or at a simulated time that is the same for everybody."""
+    """When an experiment ends: after so many rounds, or at a simulated time that is the same for everybody.
+
+    With both: at the first of them.
+    """
 
     rounds: int | None = 100
     duration_s: float | None = None
