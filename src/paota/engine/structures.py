@@ -33,6 +33,7 @@ from ..timing.timeline import Timeline
 from ..training.learner import Learner
 from ..training.settings import Training
 
+SMALL_BYTES = 2**24  # of devices' models, which nobody needs to spare
 HELD_BYTES = 3 * 2**29  # of devices' models, the most that an event keeps in memory
 BLOCK_BYTES = 2**24  # of devices' models in a block, where they do not all fit
 
@@ -196,13 +197,15 @@ class Log(NamedTuple):
 def event_places(devices: int, row_bytes: int, mesh: Mesh | None) -> tuple[int, int | None]:
     """(places for the devices of an event, devices held at once or None for all of them).
 
-    Whole vectors, and few different sizes (16, 32, 48, 64, 96, 128, 192, ...), to compile few programs; an empty place
-    costs little. A sum over more places may round differently, if only in its last bit.
+    Whole vectors, and of small models fewer different sizes (16, 32, 48, 64, 96, 128, 192, ...), to compile few programs:
+    there an empty place costs nothing. A sum over more places may round differently, if only in its last bit.
     """
     least = math.lcm(16 if devices > 1 else 1, 1 if mesh is None else mesh.size)
-    for unit in (math.lcm(least, 1 << max(0, (devices - 1).bit_length() - 2)), least):
-        if _round_up(devices, unit) * row_bytes <= HELD_BYTES:
-            return _round_up(devices, unit), None
+    coarse = math.lcm(least, 1 << max(0, (devices - 1).bit_length() - 2))
+    if _round_up(devices, coarse) * row_bytes <= SMALL_BYTES:
+        return _round_up(devices, coarse), None
+    if _round_up(devices, least) * row_bytes <= HELD_BYTES:
+        return _round_up(devices, least), None
     block = _round_up(BLOCK_BYTES // row_bytes, least)
     return _round_up(devices, block), block
 

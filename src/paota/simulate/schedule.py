@@ -103,7 +103,7 @@ class Schedule:
                 f"'{contestant.label}' has devices with a memory, and {most:,} of them in an event do not fit into memory "
                 "at once; use fewer devices an event"
             )
-        versions = 1 << max(1, timeline.max_staleness.bit_length())  # few different shapes
+        versions = 1 << max(2, timeline.max_staleness.bit_length())  # few different shapes
         if self.events_a_call is not None:
             events = min(self.events_a_call, len(timeline))
         elif 4 * versions * task.num_parameters > MOST_KEPT_BYTES:
@@ -115,7 +115,7 @@ class Schedule:
     def fleet(self, contestant: Contestant, seed: int) -> engine.Fleet:
         """The data of one seed on the JAX device, as the algorithm's learner wants them; samples serve all seeds.
 
-        Shards of all seeds are padded alike, to compile once.
+        Shards of all seeds are padded alike, and to few different lengths, to compile once.
         """
         learner = self.task(contestant).learner
         with self._shared:
@@ -124,7 +124,7 @@ class Schedule:
             if (learner, seed) not in self._fleets:
                 if len(self._fleets) >= self.side_by_side:  # memory does not grow with the number of seeds
                     del self._fleets[next(iter(self._fleets))]
-                entries = max(len(s.indices) for s in self.plan.shards.values())
+                entries = _power_of_two(max(len(s.indices) for s in self.plan.shards.values()))
                 made = engine.Fleet.of(self._samples[learner], self.plan.shards[seed], entries=entries)
                 self._fleets[learner, seed] = made
             return self._fleets[learner, seed]
