@@ -52,6 +52,14 @@ def test_how_many_seeds_got_there_is_said_unless_all_did(result, monkeypatch, ca
     assert "3 of 3" not in shown
 
 
+def test_milliseconds_are_not_rounded_away(result, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for run in result.trajectories:
+        run.metrics["time_s"] = run.metrics["time_s"] / 1000
+    show_summary(result)
+    assert "1/0.008" in capsys.readouterr().out
+
+
 def test_a_score_of_another_name_is_no_percentage(result, monkeypatch, capsys) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     show_summary(replace(result, info={"score": "negative error"}))

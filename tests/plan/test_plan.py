@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,13 @@ def test_the_answer_is_complete(whole):
     assert "\n" not in repr(whole)
     assert whole.sentences[0].split(":")[0] in whole._repr_html_()
     assert whole.sentences[0].startswith("Deploy ")
+
+
+def test_milliseconds_keep_their_digits(whole):
+    """Where trainings take milliseconds: as the fleets of phones that `paota fleet --make` writes."""
+    row = whole.chosen
+    quick = replace(row, simulated=replace(row.simulated, round_s=0.0037))
+    assert any("every 0.0037 s" in text for text in replace(whole, chosen=quick).sentences)
 
 
 def test_the_costs_are_those_of_a_run(whole):

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..pages.words import Score
+from ..pages.words import Score, brief
 from ..runs.results import Result
 
 Column = tuple[str, Sequence[str | Text]]  # heading, and a cell a row
@@ -65,7 +65,7 @@ def show_summary(result: Result) -> None:
     looks = {
         "final_accuracy": "at the\nend",
         "accuracy_at_equal_rounds": f"after\n{summary['equal_rounds']} rounds",
-        "accuracy_at_equal_time": f"after\n{summary['equal_time_s']:.0f} s",
+        "accuracy_at_equal_time": f"after\n{brief(summary['equal_time_s'])} s",
     }
     if all(row["accuracy_at_equal_rounds"] == row["final_accuracy"] for row in rows.values()):
         del looks["final_accuracy"]
@@ -82,7 +82,7 @@ def show_summary(result: Result) -> None:
         ends = ", ".join(f"{end['round']} (seed {end['seed']})" for end in row["stopped"])
         if ends:
             console.print(f"{label} was stopped in round {ends}", soft_wrap=True)
-    speeds = "  ".join(f"{label} {row['rounds_per_second']:.0f}" for label, row in rows.items())
+    speeds = "  ".join(f"{label} {brief(row['rounds_per_second'])}" for label, row in rows.items())
     console.print(f"rounds a second of computation: {speeds}", style="dim", soft_wrap=True)
 
 
@@ -106,4 +106,4 @@ def _reached(row: Mapping[str, Any], target: str, seeds: int) -> str:
     some = f"{rounds['reached']} of {seeds} seeds" if 0 < rounds["reached"] < seeds else ""
     if not math.isfinite(rounds["median"]):
         return some or "never"
-    return f"{rounds['median']:.0f}/{seconds['median']:.0f}" + (f"\n{some}" if some else "")
+    return f"{rounds['median']:.0f}/{brief(seconds['median'])}" + (f"\n{some}" if some else "")

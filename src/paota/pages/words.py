@@ -62,6 +62,11 @@ def quantity(value: float) -> str:
     return f"{value:.3g}"
 
 
+def brief(value: float) -> str:
+    """Seconds in a narrow column: 361, 9.4, 0.033."""
+    return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.2g}"
+
+
 def counted(count: int, noun: str) -> str:
     """`1 seed`, `5 seeds`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -153,7 +153,7 @@ class Recommendation:
         pace, devices = row.simulated, row.candidate.experiment.data.devices
         idle = f", which wait {row.estimate.idle:.0%} of their time" if row.estimate.idle > 0.005 else ""
         said.append(
-            f"An aggregation every {quantity(round(pace.round_s, 2))} s has {quantity(round(pace.ready, 1))} of "
+            f"An aggregation every {quantity(pace.round_s)} s has {quantity(round(pace.ready, 1))} of "
             f"{counted(devices, 'device')}{idle}; an update is {quantity(round(pace.staleness, 2))} versions old."
         )
         return [*said, *_edges(self, row)]
@@ -171,8 +171,8 @@ class Recommendation:
         if row.seeds < 2 or not np.isfinite(ahead).all():
             return f"Next: {rivals[0].candidate.name}, {self.best_by.show(_median(rivals[0], self))}."
         low, high = mean_interval(ahead)
-        unit, gap = self.best_by.unit, f"{quantity(round(float(ahead.mean()), 1))}"
-        between = f"{gap} {unit} on average, 95 % interval {quantity(round(low, 1))} to {quantity(round(high, 1))}"
+        gap = f"{quantity(float(ahead.mean()))} {self.best_by.unit}"
+        between = f"{gap} on average, 95 % interval {quantity(low)} to {quantity(high)}"
         if low > 0:
             return f"Ahead of {rivals[0].candidate.name} with certainty: {between}."
         return f"The seeds cannot tell it from {rivals[0].candidate.name} ({between}): take whichever suits you."
