@@ -5,6 +5,7 @@ Needs root and iproute2. Where the kernel has netem the links delay and lose pac
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -45,6 +46,7 @@ algorithms = [{{name = "paota", payload = "update"}}]
 """
 LIMIT_S = 1500.0
 SERVER = "10.88.0.1"
+NUMBERS = itertools.count()
 # Other users may not reach the one that runs the tests.
 SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
 
@@ -57,7 +59,8 @@ class Machines:
     """`server` and `device-K`: namespaces on one bridge. `inside` starts a command in one of them."""
 
     def __init__(self) -> None:
-        self.mark = f"p{os.getpid() % 100_000}"
+        # A name of its own each time: the kernel takes links away some time after their namespace.
+        self.mark = f"p{os.getpid() % 10_000}{next(NUMBERS)}"
         self.bridge = f"{self.mark}br"
         self.names = ["server", *(f"device-{k}" for k in range(DEVICES))]
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
