@@ -87,9 +87,12 @@ class Schedule:
         )
 
     def sizes(self, contestant: Contestant, seed: int) -> engine.Sizes:
-        """Of this seed's own timeline: a sum over more places may round differently, and no bit depends on the company."""
-        timeline = self.plan.timelines[contestant.label, seed]
-        most = int(timeline.ready.max(initial=0))
+        """Places for this seed's own largest event, since a sum over more of them may round differently.
+
+        Versions and events, on which no bit depends, are those of all seeds, to compile few programs.
+        """
+        timelines = [self.plan.timelines[contestant.label, each] for each in self.plan.seeds]
+        most = int(self.plan.timelines[contestant.label, seed].ready.max(initial=0))
         task = self.task(contestant)
         held = engine.row_bytes(contestant.algorithm, task.num_parameters)
         places, block = engine.event_places(most, held, task.mesh)
@@ -103,13 +106,14 @@ class Schedule:
                 f"'{contestant.label}' has devices with a memory, and {most:,} of them in an event do not fit into memory "
                 "at once; use fewer devices an event"
             )
-        versions = 1 << max(2, timeline.max_staleness.bit_length())  # few different shapes
+        versions = 1 << max(2, *(t.max_staleness.bit_length() for t in timelines))  # few different shapes
+        longest = max(len(t) for t in timelines)
         if self.events_a_call is not None:
-            events = min(self.events_a_call, len(timeline))
+            events = min(self.events_a_call, longest)
         elif 4 * versions * task.num_parameters > MOST_KEPT_BYTES:
             events = 1
         else:
-            events = min(MOST_EVENTS, _power_of_two(len(timeline)), _power_of_two(max(1, MOST_PARTICIPATIONS // places)))
+            events = min(MOST_EVENTS, _power_of_two(longest), _power_of_two(max(1, MOST_PARTICIPATIONS // places)))
         return engine.Sizes(places=places, versions=versions, events=events, block=block)
 
     def fleet(self, contestant: Contestant, seed: int) -> engine.Fleet:
