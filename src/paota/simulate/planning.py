@@ -142,7 +142,9 @@ def _check_length(experiment: Experiment, worlds: Sequence[World], seeds: int, t
         if rounds is not None and rounds * seeds <= TRIAL:
             continue
         begin = time.perf_counter()
-        timeline = contestant.algorithm.scheme.timeline(replace(world, horizon=Horizon(rounds=TRIAL, duration_s=duration_s)))
+        timeline = contestant.algorithm.scheme.timeline(
+            replace(world, horizon=Horizon(rounds=TRIAL, duration_s=duration_s))
+        )
         if not len(timeline):
             continue
         # As long as this.
