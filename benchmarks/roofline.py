@@ -86,7 +86,7 @@ def parts(repeats: int) -> dict[str, tuple[float, float]]:
     plan = simulate.plan(workload.experiment())
     schedule = Schedule(plan, events_a_call=workload.ROUNDS_A_CALL)
     (contestant,) = plan.experiment.contestants
-    task, sizes, rule = schedule.task(contestant), schedule.sizes(contestant), engine.Rule.of(contestant)
+    task, sizes, rule = schedule.task(contestant), schedule.sizes(contestant, 0), engine.Rule.of(contestant)
     fleet, root = schedule.fleet(contestant, 0), jax.random.key(0)
     timeline = plan.timelines[contestant.label, 0]
     number = int(np.argmin(np.abs(timeline.ready - workload.PARTICIPANTS)))

@@ -43,7 +43,7 @@ def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
     schedule = Schedule(plan, events_a_call=ROUNDS_A_CALL)
     (contestant,) = plan.experiment.contestants
     timeline = plan.timelines[contestant.label, 0]
-    task, sizes, rule = schedule.task(contestant), schedule.sizes(contestant), engine.Rule.of(contestant)
+    task, sizes, rule = schedule.task(contestant), schedule.sizes(contestant, 0), engine.Rule.of(contestant)
     first = 2 * ROUNDS_A_CALL
     rows, count = engine.rows_of(timeline, first, sizes, np.ones(len(timeline), bool))
     model = task.initial_model(0)
