@@ -60,6 +60,7 @@ class Schedule:
         self.crew = Crew()
         self.units = [Unit(self, number, *parts) for number, parts in enumerate(plan.units())]
         self._tasks: dict[str, engine.Task] = {}  # by label
+        self._extremes_of: dict[str, tuple[int, int]] = {}  # by label
         self._samples: dict[Learner, dict[str, Any]] = {}
         self._fleets: dict[tuple[Learner, int], engine.Fleet] = {}
         self._shared = threading.RLock()  # for data and the clock
@@ -91,7 +92,6 @@ class Schedule:
 
         Versions and events, on which no bit depends, are those of all seeds, to compile few programs.
         """
-        timelines = [self.plan.timelines[contestant.label, each] for each in self.plan.seeds]
         most = int(self.plan.timelines[contestant.label, seed].ready.max(initial=0))
         task = self.task(contestant)
         held = engine.row_bytes(contestant.algorithm, task.num_parameters)
@@ -106,8 +106,8 @@ class Schedule:
                 f"'{contestant.label}' has devices with a memory, and {most:,} of them in an event do not fit into memory "
                 "at once; use fewer devices an event"
             )
-        versions = 1 << max(2, *(t.max_staleness.bit_length() for t in timelines))  # few different shapes
-        longest = max(len(t) for t in timelines)
+        stalest, longest = self._extremes(contestant.label)
+        versions = 1 << max(2, stalest.bit_length())  # few different shapes
         if self.events_a_call is not None:
             events = min(self.events_a_call, longest)
         elif 4 * versions * task.num_parameters > MOST_KEPT_BYTES:
@@ -115,6 +115,14 @@ class Schedule:
         else:
             events = min(MOST_EVENTS, _power_of_two(longest), _power_of_two(max(1, MOST_PARTICIPATIONS // places)))
         return engine.Sizes(places=places, versions=versions, events=events, block=block)
+
+    def _extremes(self, label: str) -> tuple[int, int]:
+        """(the greatest staleness, the largest number of events) of all seeds."""
+        with self._shared:
+            if label not in self._extremes_of:
+                timelines = [self.plan.timelines[label, seed] for seed in self.plan.seeds]
+                self._extremes_of[label] = max(t.max_staleness for t in timelines), max(len(t) for t in timelines)
+            return self._extremes_of[label]
 
     def fleet(self, contestant: Contestant, seed: int) -> engine.Fleet:
         """The data of one seed on the JAX device, as the algorithm's learner wants them; samples serve all seeds.
