@@ -14,7 +14,8 @@ from paota.errors import UserError
 
 
 def in_blocks_of_sixteen(monkeypatch, held_bytes=0):
-    monkeypatch.setattr(structures, "HELD_BYTES", held_bytes)
+    for limit in ("SMALL_BYTES", "HELD_BYTES"):
+        monkeypatch.setattr(structures, limit, held_bytes)
     monkeypatch.setattr(blocks_module, "HELD_BYTES", held_bytes)
     monkeypatch.setattr(structures, "BLOCK_BYTES", 0)  # the smallest block there is: 16 devices
 

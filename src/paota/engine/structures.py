@@ -202,7 +202,7 @@ def event_places(devices: int, row_bytes: int, mesh: Mesh | None) -> tuple[int, 
     """
     least = math.lcm(16 if devices > 1 else 1, 1 if mesh is None else mesh.size)
     coarse = math.lcm(least, 1 << max(0, (devices - 1).bit_length() - 2))
-    if _round_up(devices, coarse) * row_bytes <= min(SMALL_BYTES, HELD_BYTES):
+    if _round_up(devices, coarse) * row_bytes <= SMALL_BYTES:
         return _round_up(devices, coarse), None
     if _round_up(devices, least) * row_bytes <= HELD_BYTES:
         return _round_up(devices, least), None

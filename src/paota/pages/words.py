@@ -63,7 +63,7 @@ def quantity(value: float) -> str:
 
 
 def brief(value: float) -> str:
-    """Seconds in a narrow column: 361, 9.4, 0.033."""
+    """A number in a narrow column, with two digits at least: 361, 9.4, 0.033."""
     return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.2g}"
 
 
