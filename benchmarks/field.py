@@ -3,11 +3,12 @@
     python benchmarks/field.py SETTING [--store runs/field] [--out docs/field.md] [--only NAME ...] [--tuned]
         [--seconds S] [--missing]
 
-SETTING: paper, street, fixed-speeds, slow-unique, lognormal or half-slow. Seeds 0 to 4 choose among the variants of every
-rival; seeds 20 to 34 are shown, for the default and for the choice, or with `--tuned` for the choice alone (5 to 19 were
-shown for an earlier PAOTA+, and its successor was thought of because of them). Every variant with a block of five seeds
-is a file in the store, written when it is done: the command goes on where it was stopped, `--seconds` stops it by itself,
-and the table is made once nothing is missing. `--missing` only says how much that is.
+SETTING: paper, street, fixed-speeds, slow-unique, lognormal, half-slow or cifar10 (whose data PAOTA_DATA names). Seeds 0 to
+4 choose among the variants of every rival; seeds 20 to 34 are shown, for the default and for the choice, or with `--tuned`
+for the choice alone (5 to 19 were shown for an earlier PAOTA+, and its successor was thought of because of them). Every
+variant with a block of five seeds is a file in the store, written when it is done: the command goes on where it was
+stopped, `--seconds` stops it by itself, and the table is made once nothing is missing. `--missing` only says how much that
+is.
 
 Everybody runs for the same simulated time, on the same devices, data, latencies and channels, and is judged on the same
 grid of time. A seed that never gets to the target counts as the whole duration, and the table says how many they are.
@@ -29,17 +30,13 @@ import numpy as np
 from scipy import stats
 
 import paota
+from paota.experiment import read_preset
 from paota.registry import DIGITAL_UPLINKS
 from paota.runs.files import write_text
 from paota.runs.measures import accuracy_at, reach
 from paota.runs.results import Trajectory
 
-TARGET = 0.8
-DURATION_S = 600.0
-GRID_S = 4.0
-LOOKS_S = (300.0, 600.0)
 SEEDS_A_BLOCK = 5
-LOOK_UPDATES = 2000  # device updates after which accuracies are compared as well
 TUNING, SHOWN = (0,), (4, 5, 6)  # blocks of seeds
 REFERENCE = "paota-plus"
 
@@ -60,13 +57,76 @@ SLOW = {
 HALF_SLOW = {
     "latency": "two-speeds", "slow_share": 0.5, "slow_low_s": 50.0, "slow_high_s": 150.0, "low_s": 5.0, "high_s": 15.0
 }  # fmt: skip
-SETTINGS: dict[str, dict[str, Any]] = {
-    "paper": PLAIN,
-    "street": STREET,
-    "fixed-speeds": {**PLAIN, "timing": {"latency": "per-device"}},
-    "slow-unique": {**PLAIN, **SLOW},
-    "lognormal": {**PLAIN, "timing": {"latency": "lognormal"}},
-    "half-slow": {**PLAIN, "timing": HALF_SLOW},
+CIFAR10 = {key: value for key, value in read_preset("cifar10").items() if isinstance(value, dict)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A surrounding for all rivals, and how they are judged in it."""
+
+    table: dict[str, Any]  # of an experiment file
+    target: float = 0.8  # of test accuracy
+    duration_s: float = 600.0
+    grid_s: float = 4.0
+    look_updates: int = 2000  # device updates after which accuracies are compared, beside half and all of the time
+
+    @property
+    def looks_s(self) -> tuple[float, float]:
+        """Simulated times at which accuracies are compared."""
+        return self.duration_s / 2, self.duration_s
+
+    def experiment(self, name: str, seed: int, entry: dict[str, Any]) -> dict[str, Any]:
+        """The table of settings in which one contestant runs."""
+        return {
+            "name": name,
+            "duration_s": self.duration_s,
+            "seed": seed,
+            **self.table,
+            "evaluation": {"every_s": self.grid_s, "train_loss": "batches"},
+            "algorithms": [entry],
+        }
+
+    def measures(self, run: Trajectory) -> dict[str, Any]:
+        """What is kept of one seed: what had been spent at the target (null: never), and columns on the grid of time."""
+        metrics = run.metrics
+        totals = {
+            "time_s": metrics["time_s"],
+            "updates": np.cumsum(metrics["ready"]),
+            "radiated_j": np.cumsum(metrics["energy_j"]),
+            "computed_j": np.cumsum(metrics["compute_j"]),
+            "airtime_ms": 1e3 * np.cumsum(metrics["airtime_s"]),
+        }
+        reached = {name: reach(run, self.target, total) for name, total in totals.items()}
+        grid_s = np.arange(round(self.duration_s / self.grid_s) + 1) * self.grid_s
+        in_force = np.searchsorted(metrics["time_s"], grid_s + 1e-6, side="right") - 1
+        return {
+            **{name: value if math.isfinite(value) else None for name, value in reached.items()},
+            "accuracy_on_grid": [round(accuracy_at(run, t_s + 1e-6), 4) for t_s in grid_s],
+            "updates_on_grid": totals["updates"][in_force].tolist(),
+        }
+
+    def accuracy_after(self, seed: dict[str, Any], seconds: float) -> float:
+        """Test accuracy at a simulated time: that of the last point of the grid."""
+        return float(seed["accuracy_on_grid"][int(seconds / self.grid_s + 1e-6)])
+
+    def seconds(self, seeds: Sequence[dict[str, Any]]) -> np.ndarray:
+        """Seconds to the target [seeds]; whoever never got there counts as the whole duration."""
+        return np.array([self.duration_s if seed["time_s"] is None else seed["time_s"] for seed in seeds])
+
+    def best_variant(self, tuning: Sequence[Sequence[dict[str, Any]]]) -> int:
+        """The variant with the least mean time to the target on the tuning seeds; the first of equals, or of none."""
+        return int(np.argmin([self.seconds(seeds).mean() for seeds in tuning])) if tuning else 0
+
+
+SETTINGS = {
+    "paper": Setting(PLAIN),
+    "street": Setting(STREET),
+    "fixed-speeds": Setting({**PLAIN, "timing": {"latency": "per-device"}}),
+    "slow-unique": Setting({**PLAIN, **SLOW}),
+    "lognormal": Setting({**PLAIN, "timing": {"latency": "lognormal"}}),
+    "half-slow": Setting({**PLAIN, "timing": HALF_SLOW}),
+    # The preset's first target, in three quarters of its time.
+    "cifar10": Setting(CIFAR10, target=0.3, duration_s=300.0, grid_s=10.0, look_updates=1000),
 }
 
 
@@ -149,14 +209,7 @@ class Cell:
         over_the_air = paota.Experiment.from_dict({"algorithms": [entry]}).contestants[0].algorithm.over_the_air
         if self.setting == "street" and over_the_air:
             entry["power"] = {**entry.get("power", {}), "max_power_w": HANDSET_W * SYMBOLS}
-        return {
-            "name": f"field-{self.setting}",
-            "duration_s": DURATION_S,
-            "seed": SEEDS_A_BLOCK * self.block,
-            "evaluation": {"every_s": GRID_S, "train_loss": "batches"},
-            **SETTINGS[self.setting],
-            "algorithms": [entry],
-        }
+        return SETTINGS[self.setting].experiment(f"field-{self.setting}", SEEDS_A_BLOCK * self.block, entry)
 
     def path(self, store: Path) -> Path:
         """Where its outcome is kept."""
@@ -174,51 +227,16 @@ class Cell:
     def compute(self, store: Path) -> None:
         result = paota.run(self.experiment(), seeds=SEEDS_A_BLOCK)
         self.path(store).parent.mkdir(parents=True, exist_ok=True)
-        seeds = [measures(run) for run in result.trajectories]
+        seeds = [SETTINGS[self.setting].measures(run) for run in result.trajectories]
         write_text(self.path(store), json.dumps({"experiment": self.experiment(), "seeds": seeds}, indent=1))
 
 
-def measures(run: Trajectory) -> dict[str, Any]:
-    """What is kept of one seed: what had been spent at the target (null: never), and columns on the common grid of time."""
-    metrics = run.metrics
-    totals = {
-        "time_s": metrics["time_s"],
-        "updates": np.cumsum(metrics["ready"]),
-        "radiated_j": np.cumsum(metrics["energy_j"]),
-        "computed_j": np.cumsum(metrics["compute_j"]),
-        "airtime_ms": 1e3 * np.cumsum(metrics["airtime_s"]),
-    }
-    reached = {name: reach(run, TARGET, total) for name, total in totals.items()}
-    grid_s = np.arange(round(DURATION_S / GRID_S) + 1) * GRID_S
-    in_force = np.searchsorted(metrics["time_s"], grid_s + 1e-6, side="right") - 1
-    return {
-        **{name: value if math.isfinite(value) else None for name, value in reached.items()},
-        "accuracy_on_grid": [round(accuracy_at(run, t_s + 1e-6), 4) for t_s in grid_s],
-        "updates_on_grid": totals["updates"][in_force].tolist(),
-    }
-
-
-def accuracy_after(seed: dict[str, Any], seconds: float) -> float:
-    """Test accuracy at a simulated time on the grid."""
-    return float(seed["accuracy_on_grid"][round(seconds / GRID_S)])
-
-
-def accuracy_after_updates(seed: dict[str, Any], updates: int = LOOK_UPDATES) -> float:
+def accuracy_after_updates(seed: dict[str, Any], updates: int) -> float:
     """Test accuracy at the last point of the grid with at most so many device updates; NaN if there never were so many."""
     counts = np.array(seed["updates_on_grid"])
     if counts[-1] < updates:
         return math.nan
     return float(seed["accuracy_on_grid"][int(np.searchsorted(counts, updates, side="right")) - 1])
-
-
-def seconds(seeds: Sequence[dict[str, Any]]) -> np.ndarray:
-    """Seconds to the target [seeds]; whoever never got there counts as the whole duration."""
-    return np.array([DURATION_S if seed["time_s"] is None else seed["time_s"] for seed in seeds])
-
-
-def best_variant(tuning: Sequence[Sequence[dict[str, Any]]]) -> int:
-    """The variant with the least mean time to the target on the tuning seeds; the first of equals, or of none."""
-    return int(np.argmin([seconds(seeds).mean() for seeds in tuning])) if tuning else 0
 
 
 def interval(values: np.ndarray) -> float:
@@ -227,20 +245,28 @@ def interval(values: np.ndarray) -> float:
     return float(stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.inf
 
 
-HEADER = (
-    "| algorithm | uplink | s to 80 % | got there | minus paota-plus (s) | accuracy at 300 s | at 600 s | after 2,000 updates "
-    "| airtime to 80 % (ms) | updates to 80 % | computed to 80 % (kJ) |"
-)
+def header(setting: Setting) -> list[str]:
+    """The first two lines of the table."""
+    to_target = f"to {setting.target:.0%}".replace("%", " %")
+    names = [
+        "algorithm", "uplink", f"s {to_target}", "got there", f"minus {REFERENCE} (s)",
+        f"accuracy at {setting.looks_s[0]:.0f} s", f"at {setting.looks_s[1]:.0f} s",
+        f"after {setting.look_updates:,} updates", f"airtime {to_target} (ms)", f"updates {to_target}",
+        f"computed {to_target} (kJ)",
+    ]  # fmt: skip
+    return [f"| {' | '.join(names)} |", "|---|---" + "|--:" * 9 + "|"]
 
 
-def row(label: str, uplink: str, seeds: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]) -> str:
+def row(
+    setting: Setting, label: str, uplink: str, seeds: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]
+) -> str:
     """One line of the table: means over the seeds with 95 % intervals; differences are paired by seed."""
-    times = seconds(seeds)
+    times = setting.seconds(seeds)
     got = sum(seed["time_s"] is not None for seed in seeds)
     never = "" if got == len(seeds) else "≥ "
-    difference = times - seconds(reference)
-    accuracies = [[accuracy_after(seed, look_s) for seed in seeds] for look_s in LOOKS_S]
-    accuracies.append([accuracy_after_updates(seed) for seed in seeds])
+    difference = times - setting.seconds(reference)
+    accuracies = [[setting.accuracy_after(seed, look_s) for seed in seeds] for look_s in setting.looks_s]
+    accuracies.append([accuracy_after_updates(seed, setting.look_updates) for seed in seeds])
     cells = [
         label,
         uplink,
@@ -292,7 +318,7 @@ def needed(setting: str, rivals: Sequence[Rival], store: Path, *, defaults: bool
         cells = tuning_cells(setting, rival)
         yield from cells
         tuned = [cell.outcome(store) for cell in cells]
-        best = best_variant([seeds for seeds in tuned if seeds]) if all(tuned) else 0
+        best = SETTINGS[setting].best_variant([seeds for seeds in tuned if seeds]) if all(tuned) else 0
         for variant in shown_variants(best, defaults):
             yield from (Cell(setting, rival, variant, block) for block in SHOWN)
 
@@ -309,14 +335,15 @@ def table(setting: str, rivals: Sequence[Rival], store: Path, *, defaults: bool 
         return [seed for block in SHOWN for seed in Cell(setting, rival, variant, block).outcome(store) or ()]
 
     reference = shown(next(rival for rival in RIVALS if rival.label == REFERENCE), 0)
-    lines = [HEADER, "|---|---" + "|--:" * 9 + "|"]
+    judged = SETTINGS[setting]
+    lines = header(judged)
     compared = 0
     for rival in rivals:
         tuning = [cell.outcome(store) or [] for cell in tuning_cells(setting, rival)]
-        for variant in shown_variants(best_variant(tuning), defaults):
+        for variant in shown_variants(judged.best_variant(tuning), defaults):
             label = rival.label if variant == 0 else f"{rival.label}, tuned: {changes(rival, variant)}"
             seeds = reference if rival.label == REFERENCE else shown(rival, variant)
-            lines.append(row(label, uplink(Cell(setting, rival, variant, 0)), seeds, reference))
+            lines.append(row(judged, label, uplink(Cell(setting, rival, variant, 0)), seeds, reference))
             compared += rival.label != REFERENCE
     count = len(SHOWN) * SEEDS_A_BLOCK
     lines += [

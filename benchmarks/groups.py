@@ -11,7 +11,7 @@ import argparse
 from typing import Any
 
 import numpy as np
-from field import DURATION_S, GRID_S, SETTINGS, TARGET, accuracy_after, interval, measures, seconds
+from field import SETTINGS, interval
 
 import paota
 
@@ -30,15 +30,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=15)
     args = parser.parse_args()
-    print(f"| | s to {TARGET:.0%} | got there | accuracy at {DURATION_S:.0f} s (%) |\n|---|--:|--:|--:|")
+    setting = SETTINGS["fixed-speeds"]
+    print(
+        f"| | s to {setting.target:.0%} | got there | accuracy at {setting.duration_s:.0f} s (%) |\n|---|--:|--:|--:|"
+    )
     for line in LINES:
-        experiment = {
-            "name": "groups", "duration_s": DURATION_S, "seed": FIRST_SEED, **SETTINGS["fixed-speeds"],
-            "evaluation": {"every_s": GRID_S, "train_loss": "batches"}, "algorithms": [line],
-        }  # fmt: skip
-        seeds = [measures(run) for run in paota.run(experiment, seeds=args.seeds).trajectories]
-        times, got = seconds(seeds), sum(seed["time_s"] is not None for seed in seeds)
-        final = 100 * np.mean([accuracy_after(seed, DURATION_S) for seed in seeds])
+        result = paota.run(setting.experiment("groups", FIRST_SEED, line), seeds=args.seeds)
+        seeds = [setting.measures(run) for run in result.trajectories]
+        times, got = setting.seconds(seeds), sum(seed["time_s"] is not None for seed in seeds)
+        final = 100 * np.mean([setting.accuracy_after(seed, setting.duration_s) for seed in seeds])
         never = "" if got == len(seeds) else "≥ "
         cells = (
             line["label"],

@@ -97,14 +97,14 @@ def test_costs_are_read_where_the_target_is_first_reached(field):
         "compute_j": np.array([0.0, 10, 20, 40, 80]),
         "test_accuracy": np.array([0.1, 0.5, math.nan, 0.81, 0.79]),
     }  # fmt: skip
-    kept = field.measures(SimpleNamespace(metrics=metrics, diverged_round=None))
+    kept = field.SETTINGS["paper"].measures(SimpleNamespace(metrics=metrics, diverged_round=None))
     assert (kept["time_s"], kept["updates"], kept["radiated_j"], kept["computed_j"]) == (24, 6, 7, 70)
     assert kept["airtime_ms"] == pytest.approx(300)
-    assert [field.accuracy_after(kept, at_s) for at_s in (8, 300, 600)] == [0.5, 0.81, 0.79]
+    assert [field.SETTINGS["paper"].accuracy_after(kept, at_s) for at_s in (8, 300, 600)] == [0.5, 0.81, 0.79]
     assert field.accuracy_after_updates(kept, 6) == 0.81
     assert field.accuracy_after_updates(kept, 9) == 0.81  # the tenth came later
     assert math.isnan(field.accuracy_after_updates(kept, 11))  # there never were so many
-    lost = field.measures(SimpleNamespace(metrics=metrics, diverged_round=4))
+    lost = field.SETTINGS["paper"].measures(SimpleNamespace(metrics=metrics, diverged_round=4))
     assert lost["time_s"] is None
 
 
@@ -125,28 +125,38 @@ def seeds_of(*times, accuracy=0.8):
 
 def test_a_seed_that_never_gets_there_is_counted(field):
     """100, 200 and never, which counts as 600: the mean is at least 300, 2 of 3 got there."""
-    line = field.row("x", "air", seeds_of(100, 200, None), seeds_of(100, 100, 100))
+    line = field.row(field.SETTINGS["paper"], "x", "air", seeds_of(100, 200, None), seeds_of(100, 100, 100))
     assert "| ≥ 300 ± 657 | 2 of 3 |" in line  # t(2) = 4.303, deviation 264.6: 4.303 * 264.6 / sqrt(3)
     assert "| +200 ± 657 |" in line  # paired: 0, 100, 500
 
 
+def test_a_setting_has_its_own_target_and_time(field):
+    """CIFAR-10 is judged by the first target of its preset; whoever never gets there counts as its 300 s."""
+    cifar10 = field.SETTINGS["cifar10"]
+    assert cifar10.target == paota.Experiment.preset("cifar10").targets[0]
+    assert cifar10.seconds(seeds_of(100, None)).tolist() == [100, 300]
+    assert "| s to 30 % |" in field.header(cifar10)[0]
+    assert "| accuracy at 150 s | at 300 s | after 1,000 updates |" in field.header(cifar10)[0]
+    asked = paota.Experiment.from_dict(field.Cell("cifar10", field.RIVALS[0], 0, 4).experiment())
+    assert (asked.data.dataset, asked.duration_s, asked.evaluation.every_s) == ("cifar10", 300, 10)
+
+
 def test_the_choice_is_made_on_the_tuning_seeds(field):
-    assert field.best_variant([seeds_of(100, None), seeds_of(300, 310), seeds_of(300, 310)]) == 1
+    assert field.SETTINGS["paper"].best_variant([seeds_of(100, None), seeds_of(300, 310), seeds_of(300, 310)]) == 1
     rival = field.Rival("x", {"name": "cotaf"}, field.SYNCHRONOUS)
     assert field.changes(rival, 2) == "participants = 30, selected = 100, learning_rate = 1.5, momentum = 0.3"
 
 
 def test_what_is_kept_is_not_computed_again(field, tmp_path, monkeypatch):
     """One variant with one block, on real but tiny runs; other settings make the file worthless."""
-    monkeypatch.setattr(field, "SETTINGS", {"paper": TINY})
-    monkeypatch.setattr(field, "DURATION_S", 30.0)
+    monkeypatch.setitem(field.SETTINGS, "paper", field.Setting(TINY, duration_s=30.0))
     cell = field.Cell("paper", field.Rival("fedbuff", {"name": "fedbuff"}), 0, 1)
     assert cell.outcome(tmp_path) is None
     cell.compute(tmp_path)
     kept = cell.outcome(tmp_path)
     assert len(kept) == 5
     assert all(0 < seed["accuracy_on_grid"][-1] < 1 for seed in kept)
-    monkeypatch.setattr(field, "DURATION_S", 31.0)
+    monkeypatch.setitem(field.SETTINGS, "paper", field.Setting(TINY, duration_s=31.0))
     assert cell.outcome(tmp_path) is None
 
 
