@@ -137,8 +137,9 @@ def test_a_setting_has_its_own_target_and_time(field):
     assert cifar10.seconds(seeds_of(100, None)).tolist() == [100, 300]
     assert "| s to 30 % |" in field.header(cifar10)[0]
     assert "| accuracy at 150 s | at 300 s | after 1,000 updates |" in field.header(cifar10)[0]
-    asked = paota.Experiment.from_dict(field.Cell("cifar10", field.RIVALS[0], 0, 4).experiment())
-    assert (asked.data.dataset, asked.duration_s, asked.evaluation.every_s) == ("cifar10", 300, 10)
+    asked = field.Cell("cifar10", field.RIVALS[0], 0, 4).experiment()
+    assert paota.Experiment.from_dict(asked).data == paota.Experiment.preset("cifar10").data
+    assert (asked["duration_s"], asked["evaluation"]["every_s"]) == (300, 10)
 
 
 def test_the_choice_is_made_on_the_tuning_seeds(field):
