@@ -272,11 +272,11 @@ def row(
         uplink,
         f"{never}{times.mean():.0f} ± {interval(times):.0f}",
         f"{got} of {len(seeds)}",
-        "" if seeds is reference else f"{difference.mean():+.0f} ± {interval(difference):.0f}",
+        "" if seeds is reference else f"{never}{difference.mean():+.0f} ± {interval(difference):.0f}",
         *(_percent(np.array(accuracy)) for accuracy in accuracies),
-        _over_those_who_got_there(seeds, "airtime_ms"),
-        _over_those_who_got_there(seeds, "updates"),
-        _over_those_who_got_there(seeds, "computed_j", 1e-3),
+        _spent(seeds, "airtime_ms"),
+        _spent(seeds, "updates"),
+        _spent(seeds, "computed_j", 1e-3),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -285,9 +285,11 @@ def _percent(shares: np.ndarray) -> str:
     return "–" if np.isnan(shares).any() else f"{100 * shares.mean():.1f} ± {100 * interval(shares):.1f}"
 
 
-def _over_those_who_got_there(seeds: Sequence[dict[str, Any]], name: str, unit: float = 1.0) -> str:
+def _spent(seeds: Sequence[dict[str, Any]], name: str, unit: float = 1.0) -> str:
+    """The mean over the seeds that got there; with the others, which have spent more, it would be larger."""
     known = [unit * seed[name] for seed in seeds if seed[name] is not None]
-    return f"{np.mean(known):,.0f}" if known else "–"
+    never = "" if len(known) == len(seeds) else "≥ "
+    return f"{never}{np.mean(known):,.0f}" if known else "–"
 
 
 def uplink(cell: Cell) -> str:

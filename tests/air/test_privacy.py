@@ -1,11 +1,16 @@
 """The account of privacy: by hand, and against the exact loss of a Gaussian mechanism."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import optimize, stats
 
 import paota
 from paota.air.privacy import account, epsilon, event_rho, privacy_columns
+from paota.air.uplink import noise_power_w
+from paota.algorithms.threshold import Threshold
+from paota.power.settings import Power
 from paota.timing.timeline import Participants, Timeline
 
 
@@ -131,3 +136,29 @@ def test_votes_have_no_account():
     """Signs are not clipped: their length is that of all ones, and a loss in units of C would be wrong."""
     table = {**SMALL, "algorithms": [{"name": "majority-vote", "participants": 6, "guards": {"max_update_norm": 0.1}}]}
     assert "rho_max" not in paota.run(table).trajectories[0].metrics
+
+
+def test_what_counts_is_what_arrives_and_not_what_was_meant():
+    """Believed 0.1, met 0.3: whoever means to arrive with 0.1 arrives with 0.3, and loses nine times the rho."""
+    uplink = paota.Uplink(
+        jnp.array([0.1 + 0j, 1.0]), jnp.array([True, True]), jnp.array(1e-9), jnp.array(15.0), jax.random.key(0),
+        actual_channel=jnp.array([0.3j, 1.0]),
+    )  # fmt: skip
+    outcome = paota.aggregate_by_hand(
+        Threshold(), [[1.0, 0.0], [0.0, 1.0]], uplink=uplink, power=Power(cap="physical"), model=[0.0, 0.0],
+        previous_model=[0.0, 0.0],
+    )  # fmt: skip
+    level = outcome.amplitude[1]
+    np.testing.assert_allclose(outcome.amplitude, [3 * level, level], rtol=1e-5)
+    np.testing.assert_allclose(outcome.weight, [0.5, 0.5], rtol=1e-5)  # as decided
+
+
+def test_wrong_channel_knowledge_costs_privacy_in_a_run():
+    """The same devices, norms and decisions: with |h| known to 10 % the loudest device has lost more."""
+    line = {"name": "cotaf", "fading": True, "participants": 12, "guards": {"max_update_norm": 0.01}}
+    table = {**SMALL, "rounds": 1, "algorithms": [line]}
+    exact, wrong = (paota.run({**table, "air": air}).trajectories[0] for air in ({}, {"csi_error": 0.1}))
+    assert np.ptp(exact.devices["power"]) <= 1e-6 * exact.devices["power"].max()  # COTAF aligns them ...
+    assert wrong.devices["power"].max() > 1.05 * wrong.devices["power"].min()  # ... if it knows the channels
+    rho = 4 * 0.01**2 * wrong.devices["power"] ** 2 / noise_power_w(20e6, -174.0)
+    np.testing.assert_allclose(wrong.metrics["rho_max"][-1], rho.max(), rtol=1e-4)

@@ -7,7 +7,9 @@ import pytest
 import paota
 from paota.air.settings import Air
 from paota.air.signalling import control_columns, reported_scalars
+from paota.algorithms.age_top_k import AgeTopK
 from paota.algorithms.cotaf import Cotaf
+from paota.algorithms.fsk_vote import FskVote
 from paota.algorithms.local_sgd import LocalSgd
 from paota.algorithms.paota import LastHeard, Paota
 from paota.settings import parse
@@ -34,6 +36,8 @@ def two_events():
         (Paota(similarity="heard"), [0, 48, 48]),
         (Cotaf(), [0, 2 * 2 * 8, 32]),
         (LocalSgd(), [0, 0, 0]),
+        (AgeTopK(), [0, 32 + 50, 32 + 50]),  # a bit for each of 50 weights: whether it is to be sent
+        (FskVote(), [0, 0, 0]),  # full power, no channel known: nothing to say
     ],
 )
 def test_control_bits_by_hand(algorithm, bits):

@@ -121,11 +121,28 @@ def test_baa_schedules_the_interior_of_the_cell(play, air):
 
 
 def test_cotaf_with_the_expected_norm(play, air):
-    """|dw|^2 = 1, 9, mean 5: p_t = 15/5. The second device is above its 15 W, both together are at 15 W on average."""
-    outcome = play(Cotaf(norm="expected"), [[1.0, 0.0], [0.0, 3.0]], air([1, 1]))
-    np.testing.assert_allclose(outcome.amplitude, np.sqrt(3.0), rtol=1e-6)
-    np.testing.assert_allclose(outcome.transmit_power_w, [3, 27], rtol=1e-6)
+    """|dw|^2 = 1, 9, of which 5 and 1 were known: E = 3, 5, so p_t = 15/5. The second device is above its 15 W this time.
+
+    The last place is padding, which names device 0 and must not touch what is known of it.
+    """
+    rule, updates = Cotaf(norm="expected"), [[1.0, 0.0], [0.0, 3.0], [9.0, 9.0]]
+    ready = [True, True, False]
+    air_of = air([1, 1, 1], ready=ready)
+    known = {"state": jnp.array([5.0, 1.0, 7.0, 0.0]), "device": [0, 1, 0], "ready": ready}
+    outcome = play(rule, updates, air_of, **known)
+    np.testing.assert_allclose(outcome.amplitude, [np.sqrt(3.0), np.sqrt(3.0), 0], rtol=1e-6)
+    np.testing.assert_allclose(outcome.transmit_power_w, [3, 27, 0], rtol=1e-6)
     np.testing.assert_allclose(outcome.model, [1.5, 2.5], rtol=1e-6)
+    np.testing.assert_allclose(outcome.state, [3, 5, 7, 0], rtol=1e-6)
+
+
+def test_cotaf_expects_what_it_hears_first(play, air):
+    """Nothing is known yet: p_t = 15 / max(1, 9), the same as with the largest norm."""
+    updates = [[1.0, 0.0], [0.0, 3.0]]
+    first = play(Cotaf(norm="expected"), updates, air([1, 1]))
+    np.testing.assert_allclose(first.amplitude, np.sqrt(15 / 9), rtol=1e-6)
+    np.testing.assert_allclose(first.amplitude, play(Cotaf(), updates, air([1, 1])).amplitude, rtol=1e-6)
+    np.testing.assert_allclose(first.state, [1, 9, 0, 0], rtol=1e-6)
 
 
 def test_baa_with_everybody_silent_changes_nothing(play, air):

@@ -13,13 +13,15 @@ from paota.algorithms.biased_ota import BiasedOta
 from paota.algorithms.energy_aware import EnergyAware, cheapest
 from paota.algorithms.fedat import FedAt, TierModels
 from paota.algorithms.fsk_vote import FskVote
+from paota.algorithms.queues import Queues
 from paota.algorithms.sa_airfed import SaAirFed, least_error
 from paota.algorithms.saota import Saota, balanced
 from paota.algorithms.threshold import Threshold, regularised_level
+from paota.algorithms.tt_fed import TtFed
 from paota.power.settings import Power
 from paota.timing.latency import Latencies, PerDevice
 from paota.timing.oldest import oldest_first
-from paota.timing.schemes import grouped
+from paota.timing.schemes import grouped, tiered
 from paota.timing.tiers import by_speed_and_data, numbered
 from paota.timing.timeline import Horizon
 
@@ -39,11 +41,22 @@ def test_saota_balances_power_and_debts(play, air):
 
     Then device 0 has radiated 1 of 5 W and owes nothing, device 1 owes 0.25/5 - 1 more, device 2, away, 1 less.
     """
-    queues = jnp.array([0.0, 5 / 1.6875, 1.5, 0.2])
+    queues = Queues(jnp.array([0.0, 5 / 1.6875, 1.5, 0.2]), jnp.array(20))
     outcome = play(Saota(tradeoff=1.0), [[1.0, 0.0], [0.0, 1.0]], air([1, 1j], max_power_w=1.0), PHYSICAL, state=queues)
     np.testing.assert_allclose(outcome.amplitude, [1, 0.5], rtol=1e-5)
     np.testing.assert_allclose(outcome.model, [1 + 2 / 3, 1 + 1 / 3], rtol=1e-5)
-    np.testing.assert_allclose(outcome.state, [0, 5 / 1.6875 + 0.05 - 1, 0.5, 0], rtol=1e-5)
+    np.testing.assert_allclose(outcome.state.debt, [0, 5 / 1.6875 + 0.05 - 1, 0.5, 0], rtol=1e-5)
+    assert outcome.state.round == 21
+
+
+def test_debts_fall_in_rounds_in_which_nobody_sends(play, air):
+    """Made up at round 17, asked in round 20: 3 rounds have gone by, and each pays back one mean."""
+    queues = Queues(jnp.array([5 / 1.6875 + 3, 3.0, 0.0, 4.5]), jnp.array(17))
+    lone = play(Saota(tradeoff=1.0), [[1.0, 0.0]], air([1]), PHYSICAL, state=queues, ready=False)
+    np.testing.assert_array_equal(lone.state.debt, queues.debt)  # nobody sends: nothing is asked
+    outcome = play(Saota(tradeoff=1.0), [[1.0, 0.0], [0.0, 1.0]], air([1, 1], max_power_w=1.0), PHYSICAL, state=queues)
+    np.testing.assert_allclose(outcome.amplitude, [0.5, 1], rtol=1e-5)  # as in the test before, the two changed over
+    np.testing.assert_allclose(outcome.state.debt, [5 / 1.6875 + 0.05 - 1, 0, 0, 0.5], rtol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -76,10 +89,11 @@ def test_energy_aware_scheduling(play, air, tradeoff, senders):
     """
     rule = EnergyAware(mean_power_w=0.25, threshold=0.25, tradeoff=tradeoff)
     updates = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
-    outcome = play(rule, updates, air([1, 0.6j, 0.4], max_power_w=1.0), PHYSICAL, state=jnp.array([0.0, 1.0, 5.0, 0.0]))
+    queues = Queues(jnp.array([0.0, 1.0, 5.0, 0.0]), jnp.array(20))
+    outcome = play(rule, updates, air([1, 0.6j, 0.4], max_power_w=1.0), PHYSICAL, state=queues)
     np.testing.assert_allclose(outcome.amplitude, 0.5 * np.array(senders), rtol=1e-6)
     np.testing.assert_allclose(outcome.transmit_power_w, [0.25, senders[1] * 25 / 144 / 0.25, 0], rtol=1e-5)
-    np.testing.assert_allclose(outcome.state, [0, senders[1] * 25 / 9, 4, 0], rtol=1e-5)
+    np.testing.assert_allclose(outcome.state.debt, [0, senders[1] * 25 / 9, 4, 0], rtol=1e-5)
 
 
 def test_sa_airfed_discounts_the_stale(play, air):
@@ -211,6 +225,31 @@ def test_the_oldest_first():
     assert fifth in rounds[2]
     assert {*rounds[2]} - {fifth} <= {*rounds[0]}
     assert AgeBased(participants=2).scheme.participants == 2
+
+
+def test_tt_fed_undoes_a_part_of_the_bias_towards_fast_tiers(play, air):
+    """Three devices of tier 1 and one of tier 2. Alone the three have 1/3 each; beside the fourth, which counts twice, 1/5.
+
+    In two periods a quick device has 1/3 + 1/5 = 8/15 and the slow one 2/5; without the factor, 1/3 + 1/4 and 1/4.
+    """
+    timeline = tiered(fixed(4.0, 4.0, 4.0, 12.0), period_s=8.0, horizon=Horizon(rounds=4))
+    assert by_event(timeline) == [[0, 1, 2], [0, 1, 2, 3]] * 2
+    total = np.zeros(4)
+    for begin, end in zip(timeline.offsets, timeline.offsets[1:], strict=False):
+        n = end - begin
+        outcome = play(TtFed(), np.zeros((n, 2)), air([1] * n), staleness=timeline.staleness[begin:end])
+        total[timeline.device[begin:end]] += outcome.weight
+    np.testing.assert_allclose(total / 2, [8 / 15, 8 / 15, 8 / 15, 2 / 5], rtol=1e-6)
+
+
+def test_age_based_takes_the_plain_mean(play, air):
+    """w + ((2, 0) + (0, 4))/2, whatever the devices hold; the third is padding."""
+    outcome = play(
+        AgeBased(), [[2.0, 0.0], [0.0, 4.0], [99.0, 99.0]], air([1, 1, 1]), num_samples=[300.0, 100.0, 5.0],
+        ready=[True, True, False],
+    )  # fmt: skip
+    np.testing.assert_allclose(outcome.model, [2, 3], rtol=1e-6)
+    np.testing.assert_allclose(outcome.weight, [0.5, 0.5, 0], rtol=1e-6)
 
 
 def test_the_oldest_are_waited_for():

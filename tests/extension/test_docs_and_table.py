@@ -127,7 +127,8 @@ def test_a_seed_that_never_gets_there_is_counted(field):
     """100, 200 and never, which counts as 600: the mean is at least 300, 2 of 3 got there."""
     line = field.row(field.SETTINGS["paper"], "x", "air", seeds_of(100, 200, None), seeds_of(100, 100, 100))
     assert "| ≥ 300 ± 657 | 2 of 3 |" in line  # t(2) = 4.303, deviation 264.6: 4.303 * 264.6 / sqrt(3)
-    assert "| +200 ± 657 |" in line  # paired: 0, 100, 500
+    assert "| ≥ +200 ± 657 |" in line  # paired: 0, 100, 500
+    assert line.endswith("| ≥ 2 | ≥ 10 | ≥ 0 |")  # 2 ms, 10 updates and 9 J of those who got there: the third spent more
 
 
 def test_a_setting_has_its_own_target_and_time(field):

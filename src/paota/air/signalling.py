@@ -1,7 +1,8 @@
 """What has to be said before anybody can send: bits and seconds of the control channel.
 
 Over the air every ready device tells the server |payload_k| and whatever its algorithm reports; the server tells it how
-loud to be. Where the report compares with a global step that stale devices do not have, that step is broadcast first.
+loud to be. Where the report compares with a global step that stale devices do not have, that step is broadcast first; what
+an algorithm announces in every event (which weights to send) is broadcast, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .settings import Air
 
 
 def reported_scalars(algorithm: Algorithm) -> int:
-    """How many scalars a device tells the server in an event."""
+    """How many scalars a device tells the server in an event: what its algorithm reports, and the norm that it is told from."""
     import jax
     import jax.numpy as jnp
 
@@ -26,7 +27,12 @@ def reported_scalars(algorithm: Algorithm) -> int:
         return algorithm.report(Work(w, w, one, jnp.zeros((), int), one, w, w, memory, state, key))
 
     sizes = [leaf.size for leaf in jax.tree.leaves(jax.eval_shape(report))]
-    return sum(sizes) + (1 if algorithm.over_the_air else 0)
+    return sum(sizes) + _told(algorithm)
+
+
+def _told(algorithm: Algorithm) -> int:
+    """Scalars that the server tells a device: how loud to be."""
+    return 1 if algorithm.over_the_air and algorithm.told_amplitudes else 0
 
 
 def control_columns(algorithm: Algorithm, air: Air, timeline: Timeline, events: int, num_parameters: int) -> Columns:
@@ -37,8 +43,8 @@ def control_columns(algorithm: Algorithm, air: Air, timeline: Timeline, events: 
     if air.control_mbit_per_s is None:
         return {}
     ready = timeline.ready[:events]
-    told = 1 if algorithm.over_the_air else 0  # its amplitude
     stale = np.bincount(timeline.event, timeline.staleness > 0, minlength=len(timeline))[:events] > 0
-    scalars = ready * (reported_scalars(algorithm) + told) + stale * algorithm.broadcast(num_parameters)
-    bits = np.concatenate([[0.0], scalars * float(air.scalar_bits)])
+    scalars = ready * (reported_scalars(algorithm) + _told(algorithm)) + stale * algorithm.broadcast(num_parameters)
+    announced = (ready > 0) * algorithm.announced_bits(num_parameters)
+    bits = np.concatenate([[0.0], scalars * float(air.scalar_bits) + announced])
     return {"control_bits": bits, "control_s": bits / (1e6 * air.control_mbit_per_s)}

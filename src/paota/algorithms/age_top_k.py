@@ -47,6 +47,9 @@ class AgeTopK(SynchronousAlgorithm):
         sent = max(1, math.floor(self.kept * num_parameters + 0.5))
         return -(-sent // 2) if packed else sent
 
+    def announced_bits(self, num_parameters: int) -> int:
+        return num_parameters  # which are chosen
+
     def init(self, model: Float[Array, " d"]) -> Coordinates:
         nothing = jnp.zeros_like(model)
         return self._choose(nothing, jnp.full_like(model, jnp.inf))

@@ -93,6 +93,9 @@ class Algorithm(abc.ABC):
     over_the_air: ClassVar[bool] = True  # False: every device uploads on its own, over the digital uplink of `[air]`
     needs_payloads: ClassVar[bool] = False  # True: a digital rule that is no weighted sum gets them all, [n, d]
     draws: ClassVar[bool] = False  # True: devices get a key for draws of their own, `Work.key`
+    told_amplitudes: ClassVar[bool] = (
+        True  # False: devices know how loud to be, and tell nobody the norm of their signal
+    )
 
     @property
     @abc.abstractmethod
@@ -119,6 +122,10 @@ class Algorithm(abc.ABC):
 
     def broadcast(self, num_parameters: int) -> int:
         """Numbers that the server has to broadcast before stale devices can report, beside the model; none by default."""
+        return 0
+
+    def announced_bits(self, num_parameters: int) -> int:
+        """Bits that the server broadcasts in every event beside the model, of its state for example; none by default."""
         return 0
 
     def report(self, work: Work) -> Report:

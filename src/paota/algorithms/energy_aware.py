@@ -17,7 +17,7 @@ from ..air.uplink import Uplink
 from ..power.settings import Power
 from ..settings import setting
 from .base import Amplitudes, Event, Heard, Step, SynchronousAlgorithm, average
-from .queues import Queues, after, amplitude_at, no_debts
+from .queues import Queues, after, amplitude_at, debts, no_debts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class EnergyAware(SynchronousAlgorithm):
         level = jnp.min(jnp.where(event.ready, typical, jnp.inf))
         able = event.ready & (level**2 * event.energy <= gain * uplink.max_power_w)
         cost = (level / amplitude_at(self.mean_power_w, event, uplink)) ** 2
-        sends = cheapest(event.state[event.device] * cost, able, self.tradeoff)
+        sends = cheapest(debts(event.state, event)[event.device] * cost, able, self.tradeoff)
         return average(jnp.where(sends & jnp.isfinite(level), level, 0.0), event)
 
     def next_model(self, event: Event, heard: Heard) -> Step:

@@ -33,6 +33,7 @@ class FskVote(SynchronousAlgorithm):
     step: float = setting(0.01, above=0, doc="By which every weight goes up or down.")
     payload: ClassVar[str] = "update"
     draws: ClassVar[bool] = True
+    told_amplitudes: ClassVar[bool] = False
 
     def symbols(self, num_parameters: int, packed: bool) -> int:
         return 2 * num_parameters  # a frequency carries both parts of a complex number anyway

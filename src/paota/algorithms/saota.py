@@ -19,7 +19,7 @@ from ..power.settings import Power
 from ..settings import setting
 from ..timing.schemes import Periodic
 from .base import Algorithm, Amplitudes, Event, Heard, Step, average
-from .queues import Queues, after, amplitude_at, no_debts
+from .queues import Queues, after, amplitude_at, debts, no_debts
 
 HALVINGS = 60  # more than a float has bits
 
@@ -43,7 +43,7 @@ class Saota(Algorithm):
         return no_debts(num_devices)
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
-        queue = event.state[event.device]
+        queue = debts(event.state, event)[event.device]
         q = amplitude_at(self.mean_power_w, event, uplink)
         a = jnp.where(queue > 0, q**2 / jnp.where(queue > 0, queue, 1.0), jnp.inf)
         p_max = amplitude_cap(uplink, event.energy, power.cap)

@@ -22,7 +22,8 @@ class TtFed(Algorithm):
     """w^(r+1) = sum_k lambda_k w_k over the tiers that are due, lambda_k proportional to D_k m_k.
 
     m_k = 1 + s_k periods is what the device took. A tier that takes part m times more rarely counts m times more when it
-    does: over time all devices have the influence of their samples, which undoes the bias towards fast tiers.
+    does, beside others. That undoes a part of the bias towards fast tiers, not all of it: in an event of their own these
+    have all the weight.
     """
 
     over_the_air: ClassVar[bool] = False

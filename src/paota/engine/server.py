@@ -42,7 +42,7 @@ class Served(NamedTuple):
     model: Float[Array, " d"]  # w^(r+1)
     state: Any
     weight: Float[Array, " n"]  # alpha_k; sums to the step over the ready devices: 1, or less where w^r keeps the rest
-    amplitude: Float[Array, " n"]  # p_k as received
+    amplitude: Float[Array, " n"]  # p_k as received: where the channel is not as believed, not what was decided
     similarity: Float[Array, " n"]  # theta_k
     transmit_power_w: Float[Array, " n"]  # |phi_k payload_k|^2
     noise_std: Float[Array, ""]  # a weight, after normalisation
@@ -124,9 +124,13 @@ def conclude(
         shown, transmit_power_w, noise_std, gain = nothing, nothing, jnp.asarray(jnp.nan), nothing
     else:
         heard = uplink.receive(sums)  # Eq. Global_receive
-        shown, transmit_power_w = amplitude, uplink.transmit_power_w(precoder, event.energy)
+        transmit_power_w = uplink.transmit_power_w(precoder, event.energy)
         noise_std = jnp.sqrt(uplink.noise_power_w / 2) / divisor
-        gain = jnp.abs(uplink.channel if uplink.actual_channel is None else uplink.actual_channel) ** 2
+        met, shown = uplink.channel, amplitude
+        if uplink.actual_channel is not None:
+            met = uplink.actual_channel
+            shown = jnp.where(amplitude != 0, jnp.abs(met * precoder), 0.0)
+        gain = jnp.abs(met) ** 2
     arrived = Heard(heard / divisor, amplitude, payloads, transmit_power_w, uplink.max_power_w)  # Eq. Normalization
     step = algorithm.next_model(event, arrived)
     anyone = (amplitude != 0).any()  # nobody: w^(r+1) = w^r exactly, with no noise
