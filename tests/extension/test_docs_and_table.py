@@ -112,10 +112,8 @@ def seeds_of(*times, accuracy=0.8):
     return [
         {
             "time_s": t,
-            "updates": 10,
-            "radiated_j": 1.0,
-            "computed_j": 9.0,
-            "airtime_ms": 2.0,
+            **dict.fromkeys(("updates", "radiated_j", "computed_j", "airtime_ms")),
+            **({"updates": 10, "radiated_j": 1.0, "computed_j": 9.0, "airtime_ms": 2.0} if t else {}),
             "accuracy_on_grid": [accuracy] * 151,
             "updates_on_grid": list(range(0, 3020, 20)),
         }
@@ -128,7 +126,9 @@ def test_a_seed_that_never_gets_there_is_counted(field):
     line = field.row(field.SETTINGS["paper"], "x", "air", seeds_of(100, 200, None), seeds_of(100, 100, 100))
     assert "| ≥ 300 ± 657 | 2 of 3 |" in line  # t(2) = 4.303, deviation 264.6: 4.303 * 264.6 / sqrt(3)
     assert "| ≥ +200 ± 657 |" in line  # paired: 0, 100, 500
-    assert line.endswith("| ≥ 2 | ≥ 10 | ≥ 0 |")  # 2 ms, 10 updates and 9 J of those who got there: the third spent more
+    assert line.endswith(
+        "| ≥ 2 | ≥ 10 | ≥ 0 |"
+    )  # 2 ms, 10 updates and 9 J of those who got there: the third spent more
 
 
 def test_a_setting_has_its_own_target_and_time(field):
