@@ -183,6 +183,7 @@ RIVALS = (
 )  # fmt: skip
 # With the same budget, but not in the tables of docs/field.md: name them with --only.
 NEWCOMERS = (
+    Rival("paota-plus (gain)", {"name": "paota-plus"}, tuple({"gain": gain} for gain in (2.0, 2.6, 3.5))),
     Rival("saota", {"name": "saota"}, PERIODS),
     Rival("sa-airfed", {"name": "sa-airfed"}, PERIODS),
     Rival("biased-ota", {"name": "biased-ota"}, SYNCHRONOUS),
