@@ -2,7 +2,7 @@
 
     python benchmarks/groups.py [--seeds 15]
 
-Defaults, nothing tuned. Seeds from 20 on, as in `benchmarks/field.py`; whoever never gets there counts as the whole duration.
+Defaults, nothing tuned. Seeds from 20 on; whoever never gets there counts as the whole duration.
 """
 
 from __future__ import annotations

@@ -4,11 +4,6 @@
     python benchmarks/readme.py runs/payloads
     python benchmarks/readme.py runs/payloads --picture docs/img/accuracy.png    # needs matplotlib: pip install '.[paper]'
 
-That of docs/data.md:
-
-    paota run --preset cifar10 --seeds 3 --out runs/cifar10
-    python benchmarks/readme.py runs/cifar10 --target 0.3 --picture docs/img/cifar10.png
-
 Only `--picture` writes a file, the one that it names.
 """
 

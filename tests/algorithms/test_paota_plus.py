@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from paota import aggregate_by_hand
-from paota.algorithms.paota_plus import Motion, PaotaPlus, stability_limit
-from paota.timing.latency import Latencies, LogNormal, PerDevice, Uniform
+from paota.algorithms.paota_plus import LATEST, Motion, PaotaPlus, all_late_by, largest_gain, stability_limit
+from paota.timing.latency import Latencies, LogNormal, PerDevice, TwoSpeeds, Uniform
 from paota.timing.schemes import share_ready
 from paota.timing.timeline import Horizon
 
@@ -19,7 +19,7 @@ def test_the_rule_by_hand(play, air):
     """
     updates = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
     rule = PaotaPlus(gain=2.0, lead=0.5, boost=2.0, memory_turns=3.0)
-    state = Motion(newest=jnp.array([0.2, 0.0]), trend=jnp.array([0.1, 0.0]))
+    state = Motion(newest=jnp.array([0.2, 0.0]), trend=jnp.array([0.1, 0.0]), late=all_late_by(4.0))
     outcome = play(rule, updates, air([1, 2j, -4], max_power_w=1.0), num_devices=10, state=state)
     np.testing.assert_allclose(outcome.amplitude, [1, 1, 1], rtol=1e-6)
     np.testing.assert_allclose(outcome.weight, [0.2, 0.2, 0.2], rtol=1e-6)
@@ -40,7 +40,7 @@ def test_noise_raises_the_level_and_no_budget_is_exceeded(play, air):
 def test_where_nobody_is_on_the_way_the_step_is_of_the_mean_update(aborted):
     """Four ready: all there are, or all others abort. s = 1.5 (1/2, 1/2), v = s / 3, w = s + 3 v = (1.5, 1.5); no lead."""
     rule = PaotaPlus(gain=1.5, lead=0.65, boost=3.0, memory_turns=3.0)
-    state = Motion(newest=jnp.array([9.0, 9.0]), trend=jnp.zeros(2))
+    state = Motion(newest=jnp.array([9.0, 9.0]), trend=jnp.zeros(2), late=all_late_by(4.0))
     outcome = aggregate_by_hand(
         rule, [[1.0, 0.0], [0.0, 1.0]] * 2, num_devices=4 + aborted, aborted=aborted, state=state
     )
@@ -86,24 +86,76 @@ def end_of_loop(timeline, gain, lead, boost):
     return np.abs(w[-10:]).max()
 
 
-def test_the_defaults_are_inside_the_limits_of_the_paper_s_latencies_and_of_restarts():
-    rule = PaotaPlus()
-    timeline = share_ready(
-        Latencies(Uniform(), devices=100, seed=0),
-        share=0.2,
-        updates=None,
-        horizon=Horizon(rounds=None, duration_s=600.0),
-    )
+def late_in(law, share=0.2, duration_s=600.0):
+    """[S]: how late updates are where a share of 100 devices makes an event."""
+    latencies = Latencies(law, devices=100, seed=0)
+    timeline = share_ready(latencies, share=share, updates=None, horizon=Horizon(rounds=None, duration_s=duration_s))
     late = timeline.staleness[timeline.event > 20]
-    uniform = np.bincount(late) / len(late)
-    filters = {"boost": rule.boost, "memory_turns": rule.memory_turns}
-    assert rule.gain < stability_limit(uniform, 0.2, lead=rule.lead, **filters)
-    assert rule.gain < stability_limit([1.0], 1.0, **filters)
+    return np.bincount(late, minlength=LATEST) / len(late)
+
+
+SLOW_HALF = TwoSpeeds(slow_share=0.5, low_s=5.0, high_s=15.0, slow_low_s=50.0, slow_high_s=150.0)
+
+
+@pytest.mark.parametrize("law", [Uniform(), PerDevice(), SLOW_HALF], ids=["uniform", "per-device", "half-slow"])
+@pytest.mark.parametrize(("lead", "boost", "turns"), [(0.0, 0.0, 1.0), (0.65, 3.0, 6.0), (0.3, 2.0, 4.0)])
+def test_the_limit_by_frequencies_is_that_by_roots(law, lead, boost, turns):
+    late = late_in(law, duration_s=3000.0)
+    filters = {"lead": lead, "boost": boost, "memory_turns": turns}
+    np.testing.assert_allclose(largest_gain(7 * late, 0.2, **filters), stability_limit(late, 0.2, **filters), rtol=5e-3)
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3, 5, 10, 50])
+def test_the_limit_by_frequencies_of_equal_delays(turn):
+    """As in the test by roots, 2 T sin(pi / (2 (2T - 1)))."""
+    known = 2 * turn * np.sin(np.pi / (2 * (2 * turn - 1)))
+    found = largest_gain(all_late_by(turn - 1.0), 1 / turn, lead=0.0, boost=0.0, memory_turns=1.0)
+    np.testing.assert_allclose(found, known, rtol=2e-2)  # of 50 versions, the frequencies are few
+
+
+def test_the_gain_is_that_share_of_what_the_delays_admit():
+    """One of five is ready in every event: of equal latencies; then with the delays of a fleet half of which is slow."""
+    rule = PaotaPlus(boldness=0.5)
+    filters = {"lead": rule.lead, "boost": rule.boost, "memory_turns": rule.memory_turns}
+    equal = aggregate_by_hand(rule, [[1.0, 0.0]], num_devices=5, round=9, staleness=4)
+    np.testing.assert_allclose(equal.weight, 0.5 * stability_limit(np.eye(5)[-1], 0.2, **filters) / 5, rtol=5e-3)
+    state = Motion(jnp.zeros(2), jnp.zeros(2), jnp.asarray(1e4 * late_in(SLOW_HALF, duration_s=3000.0)))
+    slow = aggregate_by_hand(rule, [[1.0, 0.0]], num_devices=5, round=9, staleness=4, state=state)
+    limit = stability_limit(late_in(SLOW_HALF, duration_s=3000.0), 0.2, **filters)
+    assert limit > 4
+    np.testing.assert_allclose(slow.weight, 0.5 * limit / 5, rtol=5e-3)
+
+
+def test_where_nobody_is_on_the_way_the_gain_is_that_without_delay():
+    """All four of four: the limit of q = 1 without lead, whatever was late before, and what was late is kept."""
+    rule = PaotaPlus(boldness=0.5)
+    outcome = aggregate_by_hand(rule, np.eye(4), round=9)
+    limit = stability_limit([1.0], 1.0, boost=rule.boost, memory_turns=rule.memory_turns)
+    np.testing.assert_allclose(outcome.weight, 0.5 * limit / 4, rtol=5e-3)
+    np.testing.assert_array_equal(outcome.state.late, all_late_by(4.0))
+
+
+def test_how_late_updates_are_is_counted_in_turns():
+    """Of ten devices three arrive, 1, 1 and 3 versions late: 0.2 and 0.1 turns, and the turn before fades by 0.3 / 6.
+
+    The fourth began with version 0, as everybody did, and does not count; the fifth is padding.
+    """
+    outcome = aggregate_by_hand(
+        PaotaPlus(memory_turns=6.0), np.ones((5, 2)), num_devices=10, round=7, staleness=[1, 1, 3, 7, 2],
+        ready=[True, True, True, True, False],
+    )  # fmt: skip
+    np.testing.assert_allclose(outcome.state.late[:8], [0, 0.2, 0, 0.1, 0.95, 0, 0, 0], rtol=1e-5)
+
+
+def test_later_than_can_be_told_counts_as_the_latest():
+    outcome = aggregate_by_hand(PaotaPlus(), np.ones((1, 2)), num_devices=10, round=1000, staleness=900)
+    np.testing.assert_allclose(outcome.state.late[-1], 0.1, rtol=1e-5)
 
 
 def test_nobody_ready_changes_nothing():
-    state = Motion(newest=jnp.ones(2), trend=jnp.ones(2))
+    state = Motion(newest=jnp.ones(2), trend=jnp.ones(2), late=jnp.ones(LATEST))
     outcome = aggregate_by_hand(PaotaPlus(), [[1.0, 2.0]], ready=False, state=state)
     np.testing.assert_array_equal(outcome.model, 0)
     np.testing.assert_array_equal(outcome.state.newest, 1)
     np.testing.assert_array_equal(outcome.state.trend, 1)
+    np.testing.assert_array_equal(outcome.state.late, 1)

@@ -7,7 +7,7 @@ Of this project; derivation, stability limit and measurements are in docs/paota-
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,12 +22,16 @@ from ..timing.adaptive import ShareReadyOrRestart
 from .base import Algorithm, Amplitudes, Event, Heard, Step
 from .threshold import aligned_level
 
+LATEST = 128  # versions; later updates count as that late
+FREQUENCIES = 1024  # at which the loop is looked at
+
 
 class Motion(NamedTuple):
     """What the server keeps."""
 
     newest: Float[Array, " d"]  # m
     trend: Float[Array, " d"]  # v: m, smoothed over `memory_turns` turns
+    late: Float[Array, " S"]  # turns of updates that were 0, 1, 2, ... versions old; older turns count less
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +43,19 @@ class PaotaPlus(Algorithm):
     U counts the trainings under way that are or will be heard.
     It is K, and n where the event aborts all others (then nothing is late and `lead` is 0). Devices arrive with
     p_k = min(t, p_k^max), t the level of least error. By Little's law `gain` is the gain of the whole loop, whatever the
-    latencies (see `stability_limit`); directions that change slowly get (1 + boost) times as much. Transmissions keep
-    every device's budget, whatever `power.cap` says.
+    latencies: `boldness` times the largest for which the loop is stable, with updates as late as they have been so far
+    (see `stability_limit`). Directions that change slowly get (1 + boost) times as much. Transmissions keep every device's
+    budget, whatever `power.cap` says.
     """
 
     share: float = setting(0.2, above=0, high=1, doc="Share of all devices that have to be ready for an aggregation.")
     restart_share: float = setting(0.3, above=0, high=1, doc="The same where everybody begins anew after it.")
     restarts: bool = setting(True, doc="Begin anew where latencies are redrawn and it is quicker; false: abort nobody.")
-    gain: float = setting(
-        1.3, above=0, doc="Of the whole loop: an update moves the model by gain / K of itself at first."
+    boldness: float = setting(
+        0.85, above=0, doc="The loop's gain, as a share of the largest that is stable with updates as late as they are."
+    )
+    gain: float | None = setting(
+        None, above=0, doc="A fixed gain instead: an update moves the model by gain / K of itself at first."
     )
     # With a fifth ready, 0.65 has the highest limit at equal latencies.
     lead: float = setting(0.65, low=0, high=1, doc="Makes up for a part of the delay.")
@@ -65,17 +73,33 @@ class PaotaPlus(Algorithm):
         cap = amplitude_cap(uplink, event.energy, "physical")
         t = aligned_level(cap, event, uplink)
         p = jnp.where(event.ready, jnp.minimum(t, cap), 0.0)
-        return Amplitudes(p, divisor=t * under_way(event) / self.gain)
+        return Amplitudes(p, divisor=t * under_way(event) / self._gain(event))
 
     def init(self, model: Float[Array, " d"]) -> Motion:
-        return Motion(jnp.zeros_like(model), jnp.zeros_like(model))
+        # To begin with, a turn as if everybody took equally long, which admits little.
+        return Motion(jnp.zeros_like(model), jnp.zeros_like(model), all_late_by(1 / self.share - 1))
 
     def next_model(self, event: Event, heard: Heard) -> Step:
         lead = jnp.where(fresh(event), 0.0, self.lead)
         newest = (1 + lead) * heard.received - lead * event.state.newest
         arrived = event.ready.sum() / under_way(event)
         trend = event.state.trend + arrived * (newest - event.state.trend) / self.memory_turns
-        return Step(event.model + newest + self.boost * trend, state=Motion(newest, trend))
+        return Step(event.model + newest + self.boost * trend, state=Motion(newest, trend, self._late(event)))
+
+    def _gain(self, event: Event) -> Float[Array, ""] | float:
+        if self.gain is not None:
+            return self.gain
+        late = jnp.where(fresh(event), all_late_by(0.0), self._late(event))
+        lead = jnp.where(fresh(event), 0.0, self.lead)
+        share = jnp.maximum(event.ready.sum(), 1) / under_way(event)
+        return self.boldness * largest_gain(late, share, lead=lead, boost=self.boost, memory_turns=self.memory_turns)
+
+    def _late(self, event: Event) -> Float[Array, " S"]:
+        """`Motion.late` with this event. Trainings of version 0 all began together and say nothing about later ones."""
+        counts = event.ready & (event.staleness < event.round) & ~fresh(event)
+        late = jnp.minimum(event.staleness, LATEST - 1)
+        new = jnp.zeros(LATEST).at[late].add(jnp.where(counts, 1.0, 0.0)) / event.num_devices
+        return event.state.late * (1 - new.sum() / self.memory_turns) + new
 
 
 def fresh(event: Event) -> Bool[Array, ""]:
@@ -87,6 +111,33 @@ def fresh(event: Event) -> Bool[Array, ""]:
 def under_way(event: Event) -> Float[Array, ""]:
     """U: trainings that were under way before this event, without those that it aborts."""
     return jnp.where(fresh(event), jnp.maximum(event.ready.sum(), 1), event.num_devices)
+
+
+def all_late_by(versions: Float[Array, ""] | float) -> Float[Array, " S"]:
+    """A turn in which all updates are so late, rounded."""
+    return (jnp.arange(LATEST) == jnp.round(jnp.minimum(versions, LATEST - 1.0))).astype(jnp.float32)
+
+
+def largest_gain(
+    late: Float[Array, " S"], share: Float[Array, ""], *, lead: Any, boost: Any, memory_turns: Any
+) -> Float[Array, ""]:
+    """`stability_limit` inside a compiled program, `late` need not sum to 1.
+
+    On the unit circle the characteristic equation asks for one gain at each frequency; the least one that is real is the
+    limit.
+    """
+    fractions = late / late.sum()
+    b = 1 - share / memory_turns
+    z = jnp.exp(2j * jnp.pi * jnp.arange(1, FREQUENCIES // 2 + 1) / FREQUENCIES)
+    delayed = jnp.fft.rfft(fractions, FREQUENCIES)[1:]
+    loop = (1 + lead) * share * ((1 + boost * (1 - b)) * z - b) * z * delayed
+    asked = -(z - 1) * (z + lead) * (z - b) / loop
+    real, imaginary = asked.real, asked.imag.at[-1].set(0.0)  # at half the rate everything is real
+    before, after = imaginary[:-1], imaginary[1:]
+    crossing = (before * after <= 0) & (before != after)
+    weight = jnp.where(crossing, before / jnp.where(crossing, before - after, 1.0), 0.0)
+    gain = real[:-1] + weight * (real[1:] - real[:-1])
+    return jnp.min(jnp.where(crossing & (gain > 0), gain, 4 / share))
 
 
 def stability_limit(
