@@ -18,7 +18,7 @@ from paota.timing.timeline import Timeline
 
 CHANCE = 0.1  # ten classes
 LEARNT = 0.3
-LONG_STEP = {"paota-plus": 1.3}  # takes more than the mean update where nothing is late
+LONG_STEP = {"paota-plus": 1.34}  # where nothing is late: 0.85 of the limit, 1.57
 DIVIDES_BY_A_MEAN = {"biased-ota"}  # weights sum to 1 on average, not in every event
 MAY_WAIT = {"fedat"}  # a tier has no weight until its counterpart has come
 
