@@ -16,7 +16,7 @@ from .settings import Air
 
 
 def reported_scalars(algorithm: Algorithm) -> int:
-    """How many scalars a device tells the server in an event: what its algorithm reports, and the norm that it is told from."""
+    """How many scalars a device tells the server in an event: what its algorithm reports, and a norm."""
     import jax
     import jax.numpy as jnp
 

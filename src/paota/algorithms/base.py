@@ -93,9 +93,7 @@ class Algorithm(abc.ABC):
     over_the_air: ClassVar[bool] = True  # False: every device uploads on its own, over the digital uplink of `[air]`
     needs_payloads: ClassVar[bool] = False  # True: a digital rule that is no weighted sum gets them all, [n, d]
     draws: ClassVar[bool] = False  # True: devices get a key for draws of their own, `Work.key`
-    told_amplitudes: ClassVar[bool] = (
-        True  # False: devices know how loud to be, and tell nobody the norm of their signal
-    )
+    told_amplitudes: ClassVar[bool] = True  # False: devices know how loud to be, and tell nobody their norm
 
     @property
     @abc.abstractmethod
