@@ -2,6 +2,8 @@
 
 import re
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -11,7 +13,7 @@ import pytest
 
 import paota
 from paota.models.base import FunctionModel
-from paota.models.own import as_model
+from paota.models.own import as_model, fitted
 from paota.models.softmax import Softmax
 
 from .nets import CLASSES, FEATURES, accuracy, apply, equinox_net, init, linen_net, nnx_net, table, torch_net
@@ -121,6 +123,22 @@ def test_a_builder_begins_anew_with_every_seed(kind):
     first = accuracy(KINDS[kind](), seeds=2, rounds=1)[:, 0]
     assert first[0] != first[1]
     np.testing.assert_array_equal(accuracy(KINDS[kind](), seeds=2, rounds=1)[:, 0], first)
+
+
+def test_seeds_that_begin_at_once_begin_as_if_alone():
+    """PyTorch has one generator for the whole process, and seeds are begun in threads."""
+
+    def slowly():
+        time.sleep(0.1)  # long enough for the other to have chosen its seed
+        return torch_net()
+
+    pytest.importorskip("torch", reason="needs PyTorch")
+    model = fitted(as_model(slowly), (8, 8), CLASSES)
+    keys = [jax.random.key(0), jax.random.key(1)]
+    alone = [np.asarray(model.init(key, (8, 8), CLASSES)) for key in keys]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda key: np.asarray(model.init(key, (8, 8), CLASSES)), keys))
+    np.testing.assert_array_equal(together, alone)
 
 
 @pytest.mark.parametrize("kind", ["equinox", "flax nnx", "torch"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ...data.scaling import Scaling
     from ...training.settings import Training
     from ...training.torch_learner import TorchLearner
+
+GENERATOR = threading.Lock()  # PyTorch has one for the whole process, and seeds are begun in threads
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,7 +101,7 @@ class TorchModel(Adapted):
         import torch
 
         assert self.rebuild is not None
-        with torch.random.fork_rng(devices=[]):
+        with GENERATOR, torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(np.asarray(bits)))
             return _flat(parameters(self.rebuild(None)))  # no JAX inside a callback: it may wait for ever
 
