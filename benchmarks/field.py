@@ -54,7 +54,7 @@ SLOW = {
     "data": {"partition": "rare-class", "rare_class": 9, "holders": 0.3},
     "timing": {"latency": "two-speeds", "slow_share": 0.3},
 }
-HALF_SLOW = {
+HALF_SLOW: dict[str, Any] = {
     "latency": "two-speeds", "slow_share": 0.5, "slow_low_s": 50.0, "slow_high_s": 150.0, "low_s": 5.0, "high_s": 15.0
 }  # fmt: skip
 CIFAR10 = {key: value for key, value in read_preset("cifar10").items() if isinstance(value, dict)}
@@ -358,12 +358,17 @@ def table(setting: str, rivals: Sequence[Rival], store: Path, *, defaults: bool 
 
 def replaced(text: str, table: str, setting: str) -> str:
     """`text` with the table between the setting's markers replaced."""
-    first, last = (f"<!-- field table, {setting}: {edge} -->" for edge in ("begin", "end"))
+    return between(text, table, f"field table, {setting}")
+
+
+def between(text: str, made: str, mark: str) -> str:
+    """`text` with `made` between the two markers of that name."""
+    first, last = (f"<!-- {mark}: {edge} -->" for edge in ("begin", "end"))
     before, begin, rest = text.partition(first)
     _, end, after = rest.partition(last)
     if not begin or not end:
         raise SystemExit(f"the file needs the markers {first} and {last}")
-    return f"{before}{first}\n{table}\n{last}{after}"
+    return f"{before}{first}\n{made}\n{last}{after}"
 
 
 def main() -> int:

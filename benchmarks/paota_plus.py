@@ -10,12 +10,13 @@ constants and are shown in no table of the field.
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from field import SETTINGS
+from field import HALF_SLOW, SETTINGS, between
 from numpy.typing import NDArray
 
 import paota
@@ -25,12 +26,12 @@ from paota.timing.latency import Latencies, PerDevice, TwoSpeeds, Uniform
 from paota.timing.schemes import share_ready
 from paota.timing.timeline import Horizon
 
-HALF_SLOW = TwoSpeeds(slow_share=0.5, low_s=5.0, high_s=15.0, slow_low_s=50.0, slow_high_s=150.0)
+SLOW_HALF = TwoSpeeds(**{key: value for key, value in HALF_SLOW.items() if key != "latency"})
 LAWS: dict[str, tuple[Any, float]] = {
     "U(5, 15), redrawn": (Uniform(), 3_000.0),
     "U(5, 15), for life": (PerDevice(), 3_000.0),
     "two speeds": (TwoSpeeds(slow_share=0.3), 3_000.0),
-    "half ten times slower": (HALF_SLOW, 30_000.0),
+    "half ten times slower": (SLOW_HALF, 30_000.0),
 }
 FILTERS = (
     (0.0, 0.0, 1.0),
@@ -44,6 +45,7 @@ FILTERS = (
 SHARES = (1 / 10, 1 / 5, 1 / 3, 1 / 2)
 
 
+@functools.cache
 def lateness(law: Any, duration_s: float, share: float) -> NDArray[np.float64]:
     """Shares of the updates that are 0, 1, 2, ... versions old."""
     latencies = Latencies(law, devices=100, seed=0)
@@ -123,9 +125,7 @@ def main() -> None:
     if args.out is None:
         print(made)
         return
-    first, last = f"<!-- {args.table}: begin -->", f"<!-- {args.table}: end -->"
-    before, _, rest = args.out.read_text(encoding="utf-8").partition(first)
-    write_text(args.out, f"{before}{first}\n{made}\n{last}{rest.partition(last)[2]}")
+    write_text(args.out, between(args.out.read_text(encoding="utf-8"), made, args.table))
 
 
 if __name__ == "__main__":
