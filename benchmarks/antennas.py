@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paota.air.combining import COMBINERS, combining_vector
-from paota.runs.files import write_text
+from paota.base.files import write_text
 
 DEVICES = (20, 59)
 ANTENNAS = (1, 4, 16, 64)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from paota import Callback, Round, simulate
-from paota.experiment import Experiment
+from paota.experiment.experiment import Experiment
 
 
 class Idle(Callback):
@@ -23,7 +23,7 @@ class Idle(Callback):
         """Nothing."""
 
 
-def processor_s(plan: simulate.Plan, callbacks: list[Any]) -> float:
+def processor_s(plan: simulate.PreparedRun, callbacks: list[Any]) -> float:
     begin = time.process_time()
     simulate.execute(plan, callbacks=callbacks)
     return time.process_time() - begin
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=400)
     args = parser.parse_args()
     table = {"rounds": args.rounds, "evaluation": {"train_loss": "batches"}, "algorithms": [{"name": "paota"}]}
-    plan = simulate.plan(Experiment.from_dict(table))
+    plan = simulate.prepare(Experiment.from_dict(table))
     processor_s(plan, [])  # compile
     times = np.array([[processor_s(plan, []), processor_s(plan, [Idle()])] for _ in range(args.repeats)])
     ratios = times[:, 1] / times[:, 0]

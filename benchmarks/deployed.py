@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import paota
-from paota.flower.launch import run_here, write_app
+from paota.deploy.launch import run_here, write_app
 
 GROUPS = [Path("/sys/fs/cgroup/cpuacct"), Path("/sys/fs/cgroup/cpu,cpuacct"), Path("/sys/fs/cgroup")]
 LABEL = "local-sgd"

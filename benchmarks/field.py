@@ -30,11 +30,11 @@ import numpy as np
 from scipy import stats
 
 import paota
-from paota.experiment import read_preset
-from paota.registry import DIGITAL_UPLINKS
-from paota.runs.files import write_text
-from paota.runs.measures import accuracy_at, reach
-from paota.runs.results import Trajectory
+from paota.base.files import write_text
+from paota.base.registry import DIGITAL_UPLINKS
+from paota.experiment.files import read_preset
+from paota.results.measures import accuracy_at, reach
+from paota.results.result import Trajectory
 
 SEEDS_A_BLOCK = 5
 TUNING, SHOWN = (0,), (7, 8, 9)  # blocks of seeds
@@ -206,7 +206,7 @@ class Cell:
     def experiment(self) -> dict[str, Any]:
         """The table of settings that it runs."""
         entry = {**self.rival.variants()[self.variant], "label": self.rival.label}
-        over_the_air = paota.Experiment.from_dict({"algorithms": [entry]}).contestants[0].algorithm.over_the_air
+        over_the_air = paota.Experiment.from_dict({"algorithms": [entry]}).algorithms[0].algorithm.over_the_air
         if self.setting == "street" and over_the_air:
             entry["power"] = {**entry.get("power", {}), "max_power_w": HANDSET_W * SYMBOLS}
         return SETTINGS[self.setting].experiment(f"field-{self.setting}", SEEDS_A_BLOCK * self.block, entry)
@@ -294,8 +294,8 @@ def _spent(seeds: Sequence[dict[str, Any]], name: str, unit: float = 1.0) -> str
 
 def uplink(cell: Cell) -> str:
     """How the rival's devices send, in words."""
-    contestant = paota.Experiment.from_dict(cell.experiment()).contestants[0]
-    return "air" if contestant.algorithm.over_the_air else DIGITAL_UPLINKS.name_of(type(contestant.air.digital))
+    entry = paota.Experiment.from_dict(cell.experiment()).algorithms[0]
+    return "air" if entry.algorithm.over_the_air else DIGITAL_UPLINKS.name_of(type(entry.air.digital))
 
 
 def changes(rival: Rival, variant: int) -> str:

@@ -17,10 +17,8 @@ import paota
 
 FIRST_SEED = 20
 LINES: tuple[dict[str, Any], ...] = (
-    {"name": "air-fedga", "label": "`air-fedga`, plain groups"},
-    {"name": "air-fedga", "label": "`air-fedga`, plain groups, `mixing = 1`", "mixing": 1.0},
-    {"name": "air-fedga", "label": "`air-fedga`, `reach = 2`: by speed and data", "reach": 2},
-    {"name": "air-fedga", "label": "`air-fedga`, `reach = 2`, `mixing = 1`", "reach": 2, "mixing": 1.0},
+    {"name": "air-fedga", "label": "`air-fedga`"},
+    {"name": "air-fedga", "label": "`air-fedga`, `mixing = 1`", "mixing": 1.0},
     {"name": "fedat", "label": "`fedat`"},
     {"name": "tt-fed", "label": "`tt-fed`"},
 )

@@ -33,7 +33,7 @@ SIDE_BY_SIDE = [(threads, "contiguous", "vmap") for threads in ("1", "2")]
 
 
 @dataclass
-class Contestant:
+class AlgorithmConfig:
     """A process that computes rounds when it is told to."""
 
     name: str
@@ -68,30 +68,30 @@ class Contestant:
         self.process.wait()
 
 
-def started(name: str, python: Path, script: str, *arguments: str) -> Contestant | None:
+def started(name: str, python: Path, script: str, *arguments: str) -> AlgorithmConfig | None:
     """A contestant that has computed a round, or None if it cannot."""
     environment = {**os.environ, "PYTHONPATH": str(PEERS.parents[1] / "src") if "ours" in script else ""}
     process = subprocess.Popen(
         [str(python), script, *arguments],
         cwd=PEERS, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
-    contestant = Contestant(name, process)
+    entry = AlgorithmConfig(name, process)
     try:
-        contestant.hear()
-        contestant.run(1)  # compiles
+        entry.hear()
+        entry.run(1)  # compiles
     except (EOFError, BrokenPipeError):
         return None
-    contestant.forget()
-    return contestant
+    entry.forget()
+    return entry
 
 
-def contestants(model: str, folder: Path, only: str) -> list[Contestant]:
+def algorithms(model: str, folder: Path, only: str) -> list[AlgorithmConfig]:
     torch, here = python_of(folder / "torch"), Path(sys.executable)
     variants = [v for v in (LOOPS[2:] if model == "mlp" else LOOPS) + SIDE_BY_SIDE if only in " ".join(v)]
     found = [started("ours", here, "models_ours.py", model, "ours")]
     if model == "mlp":
         found.append(started("JAX vmap", here, "models_ours.py", model, "vmap"))
-    rivals: list[Contestant] = []
+    rivals: list[AlgorithmConfig] = []
     for variant in variants:
         rival = started(f"PyTorch {' '.join(variant)}", torch, "models_torch.py", model, *variant)
         if rival is None:
@@ -103,21 +103,21 @@ def contestants(model: str, folder: Path, only: str) -> list[Contestant]:
             rivals.append(rival)
     for rival in rivals:
         rival.forget()
-    return [contestant for contestant in (*found, *rivals) if contestant is not None]
+    return [entry for entry in (*found, *rivals) if entry is not None]
 
 
 def measured(model: str, folder: Path, repetitions: int, only: str) -> list[dict[str, Any]]:
-    crew = contestants(model, folder, only)
+    crew = algorithms(model, folder, only)
     for _ in range(repetitions):
-        for contestant in crew:
-            contestant.run(1)
+        for entry in crew:
+            entry.run(1)
         print(
             f"{model}: " + ", ".join(f"{c.name} {c.wall_ms[-1]:.0f} ({c.processor_ms[-1]:.0f})" for c in crew),
             file=sys.stderr,
             flush=True,
         )
-    for contestant in crew:
-        contestant.stop()
+    for entry in crew:
+        entry.stop()
     ours = crew[0]
 
     def ratio(theirs: list[float], mine: list[float]) -> float:

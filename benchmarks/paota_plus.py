@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 import paota
 from paota.algorithms.paota_plus import PaotaPlus, stability_limit
-from paota.runs.files import write_text
+from paota.base.files import write_text
 from paota.timing.latency import Latencies, PerDevice, TwoSpeeds, Uniform
-from paota.timing.schemes import share_ready
+from paota.timing.schemes import ShareReady
 from paota.timing.timeline import Horizon
+from paota.timing.virtual import TimelineInputs, make_timeline
 
 SLOW_HALF = TwoSpeeds(**{key: value for key, value in HALF_SLOW.items() if key != "latency"})
 LAWS: dict[str, tuple[Any, float]] = {
@@ -49,7 +50,8 @@ SHARES = (1 / 10, 1 / 5, 1 / 3, 1 / 2)
 def lateness(law: Any, duration_s: float, share: float) -> NDArray[np.float64]:
     """Shares of the updates that are 0, 1, 2, ... versions old."""
     latencies = Latencies(law, devices=100, seed=0)
-    timeline = share_ready(latencies, share=share, updates=None, horizon=Horizon(rounds=None, duration_s=duration_s))
+    inputs = TimelineInputs(latencies, 8.0, Horizon(rounds=None, duration_s=duration_s))
+    timeline = make_timeline(ShareReady(share), inputs)
     late = timeline.staleness[timeline.event > 20]
     return np.bincount(late) / len(late)
 

@@ -21,15 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from paota.experiment import Experiment
-from paota.pages.words import quantity
-from paota.planner import begun, folders, prepare
-from paota.planner.candidates import Candidate
-from paota.planner.halving import Rung, is_over, ranked
-from paota.planner.search import Search, updates_of
-from paota.runs.results import Trajectory
-from paota.simulate import plan as plan_runs
-from paota.sweeps.grid import make_axes
+from paota.base.formatting import quantity
+from paota.experiment.experiment import Experiment
+from paota.results.result import Trajectory
+from paota.simulate import prepare as plan_runs
+from paota.studies.plan import folder as folders
+from paota.studies.plan.candidates import Candidate
+from paota.studies.plan.halving import Rung, is_over, ranked
+from paota.studies.plan.plan import begun, prepare
+from paota.studies.plan.search import Search, updates_of
+from paota.studies.sweep.grid import make_axes
 
 SEEDS = (100, 101, 102, 103, 104)
 TARGET = 0.8

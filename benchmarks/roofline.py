@@ -83,14 +83,14 @@ def bytes_moved(lit_share: float) -> float:
 
 def parts(repeats: int) -> dict[str, tuple[float, float]]:
     """(processor, wall) seconds of the pieces of a round, each compiled on its own."""
-    plan = simulate.plan(workload.experiment())
-    schedule = Schedule(plan, events_a_call=workload.ROUNDS_A_CALL)
-    (contestant,) = plan.experiment.contestants
-    task, sizes, rule = schedule.task(contestant), schedule.sizes(contestant, 0), engine.Rule.of(contestant)
-    fleet, root = schedule.fleet(contestant, 0), jax.random.key(0)
-    timeline = plan.timelines[contestant.label, 0]
+    plan = simulate.prepare(workload.experiment())
+    schedule = Schedule(plan, events_per_call=workload.ROUNDS_A_CALL)
+    (entry,) = plan.experiment.algorithms
+    task, sizes, rule = schedule.problem(entry), schedule.program_shape(entry, 0), engine.RoundConfig.of(entry)
+    fleet, root = schedule.device_data(entry, 0), jax.random.key(0)
+    timeline = plan.timelines[entry.label, 0]
     number = int(np.argmin(np.abs(timeline.ready - workload.PARTICIPANTS)))
-    rows, _ = engine.rows_of(timeline, number, sizes, np.ones(len(timeline), bool))
+    rows, _ = engine.inputs_of(timeline, number, sizes, np.ones(len(timeline), bool))
     row = jax.tree.map(lambda column: jnp.asarray(column[0]), rows)
     model = task.initial_model(0)
     ring, slot = engine.State.initial(rule, model, sizes.versions, 1).ring, row.version % sizes.versions
@@ -108,19 +108,17 @@ def parts(repeats: int) -> dict[str, tuple[float, float]]:
     trained = train(ring)
 
     @jax.jit
-    def serve(ring: jax.Array, trained: Any) -> engine.Served:
+    def serve(ring: jax.Array, trained: Any) -> engine.RoundOutcome:
         samples, everybody = size.astype(float), jnp.asarray(float(workload.DEVICES))
-        prepared = engine.prepare(rule, root, row, trained, ring[0], ring[1], samples)
-        event = engine.event_of(row, prepared, ring[0], ring[1], samples, everybody, ())
-        uplink = engine.uplink_of(rule, root, row, prepared.ready, ring.shape[1])
-        decision = engine.decide(rule.algorithm, rule.power, event, uplink)
-        return engine.conclude(rule.algorithm, event, decision, engine.superpose(decision.gains, prepared.payload))
+        state = engine.State((), rule.algorithm.init_for(ring[0], 1), rule.server.optimiser.init(ring[0]))
+        before = engine.RoundStart(row, ring[0], ring[1], samples, everybody, state)
+        return engine.play_round(rule, root, before, lambda _: engine.prepare(rule, root, before, trained))[0]
 
     return {
         "mini-batch draws": best(draw, repeats, 50),
         "training": best(lambda: train(ring), repeats, 50),
         "similarity, power, air": best(lambda: serve(ring, trained), repeats, 50),
-        "judging 10,000 images": best(lambda: engine.judge(task, model, fleet), repeats, 50),
+        "judging 10,000 images": best(lambda: engine.evaluate_model(task, model, fleet), repeats, 50),
     }
 
 

@@ -20,7 +20,7 @@ from typing import Any
 def measure(devices: int, events: int, steps: int, batch: int, model: dict[str, Any]) -> dict[str, Any]:
     begin = time.perf_counter()
     from paota import Callback, simulate
-    from paota.experiment import Experiment
+    from paota.experiment.experiment import Experiment
 
     class Clock(Callback):
         """Processor time of all threads when compiling was over: unlike seconds, it bears a busy machine."""
@@ -40,10 +40,10 @@ def measure(devices: int, events: int, steps: int, batch: int, model: dict[str, 
             "algorithms": [{"name": "paota"}],
         }
     )
-    plan = simulate.plan(experiment)
+    plan = simulate.prepare(experiment)
     planned = time.perf_counter()
     clock = Clock()
-    result = simulate.execute(plan, events_a_call=events, callbacks=[clock])
+    result = simulate.execute(plan, events_per_call=events, callbacks=[clock])
     cpu_s = time.process_time() - clock.compiled_at
     (trajectory,) = result.trajectories
     device_steps = int(trajectory.metrics["ready"].sum()) * steps

@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from paota import simulate
-from paota.experiment import Experiment
+from paota.experiment.experiment import Experiment
 from paota.simulate import schedule
 
 SETTINGS = {
@@ -23,7 +23,7 @@ SETTINGS = {
 }
 
 
-def seconds(plan: simulate.Plan, cores: int) -> float:
+def seconds(plan: simulate.PreparedRun, cores: int) -> float:
     os.environ["OMP_NUM_THREADS"] = str(cores)
     begin = time.perf_counter()
     simulate.execute(plan)
@@ -43,7 +43,7 @@ def main() -> None:
             "evaluation": {"train_loss": "batches"},
             "algorithms": [{"name": "paota"}],
         }
-        plan = simulate.plan(Experiment.from_dict(table), seeds=4)
+        plan = simulate.prepare(Experiment.from_dict(table), seeds=4)
         seconds(plan, cores)  # compile, fill the caches
         ratios = [seconds(plan, 1) / seconds(plan, cores) for _ in range(args.repeats)]
         low, median, high = np.quantile(ratios, [0.1, 0.5, 0.9])

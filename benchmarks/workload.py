@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from paota import engine, simulate
-from paota.experiment import Experiment
+from paota.experiment.experiment import Experiment
 from paota.models.base import cross_entropy
 from paota.models.mlp import Mlp
 from paota.simulate.schedule import Schedule, learners_in_words
@@ -39,18 +39,18 @@ def experiment(algorithm: str = "paota") -> Experiment:
 
 def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
     """(a call of ROUNDS_A_CALL rounds after the transient, mean devices a round, the learner)."""
-    plan = simulate.plan(experiment(algorithm))
-    schedule = Schedule(plan, events_a_call=ROUNDS_A_CALL)
-    (contestant,) = plan.experiment.contestants
-    timeline = plan.timelines[contestant.label, 0]
-    task, sizes, rule = schedule.task(contestant), schedule.sizes(contestant, 0), engine.Rule.of(contestant)
+    plan = simulate.prepare(experiment(algorithm))
+    schedule = Schedule(plan, events_per_call=ROUNDS_A_CALL)
+    (entry,) = plan.experiment.algorithms
+    timeline = plan.timelines[entry.label, 0]
+    task, sizes, rule = schedule.problem(entry), schedule.program_shape(entry, 0), engine.RoundConfig.of(entry)
     first = 2 * ROUNDS_A_CALL
-    rows, count = engine.rows_of(timeline, first, sizes, np.ones(len(timeline), bool))
+    rows, count = engine.inputs_of(timeline, first, sizes, np.ones(len(timeline), bool))
     model = task.initial_model(0)
 
     def arguments() -> tuple[Any, ...]:
-        state = schedule.initial_state(rule, model, sizes=sizes)  # the program takes its state over
-        return rule, jax.random.key(0), schedule.fleet(contestant, 0), state, rows, np.int32(count)
+        state = schedule.initial_state(rule, model, program_shape=sizes)  # the program takes its state over
+        return rule, jax.random.key(0), schedule.device_data(entry, 0), state, rows, np.int32(count)
 
     step, _ = engine.program(task, sizes, arguments())
 
@@ -62,7 +62,7 @@ def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
 
 def plain_jax() -> Callable[[], Any]:
     """A vmap over devices of a scan over steps, gather and average inside jit: what one writes first."""
-    plan = simulate.plan(experiment("local-sgd"))
+    plan = simulate.prepare(experiment("local-sgd"))
     x_train, y_train, x_test, y_test = (
         jnp.asarray(a) for a in (plan.dataset.x_train / np.float32(255), plan.dataset.y_train,
                                  plan.dataset.x_test / np.float32(255), plan.dataset.y_test)

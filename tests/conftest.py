@@ -1,13 +1,15 @@
-"""One cache of compiled programs for the whole session, shared with every process the tests start, and nothing of the user's.
+"""Shared set-up: one cache of compiled programs per session, and quick compilation.
 
-Hundreds of small programs are compiled, so XLA is told not to optimise them, and to make fused loops its old way: a sixth
-of the time. `PAOTA_TEST_OPTIMISE=1 pytest ...` tests what users run; `.ci/run` does so for the tests of equal bits (`-m
-bits`), the only ones that depend on it.
+The tests compile hundreds of small programs. XLA therefore does not optimise them, and generates fused loops the old way
+where it still can: this takes a sixth of the time. `PAOTA_TEST_OPTIMISE=1 pytest ...` tests what users run. `.ci/run` does
+so for the tests of equal bits (`-m bits`), the only ones that depend on it.
 """
 
 import atexit
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -22,22 +24,35 @@ if "PAOTA_TEST_CACHE" not in os.environ:  # worker processes inherit their paren
     os.environ["PAOTA_TEST_CACHE"] = os.environ["PAOTA_CACHE_DIR"] = folder
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
 
+QUICK_COMPILATION = ("--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false")
+
+
+def known_to_xla(flag: str) -> bool:
+    """Whether the installed XLA accepts `flag`. XLA aborts the process on a flag that it does not know, hence the process."""
+    command = [sys.executable, "-c", "import jax; jax.devices()"]
+    tried = subprocess.run(command, env={**os.environ, "XLA_FLAGS": flag, "JAX_PLATFORMS": "cpu"}, capture_output=True)
+    return tried.returncode == 0
+
+
 if os.environ.get("PAOTA_TEST_OPTIMISE") != "1" and "xla_backend_optimization_level" not in os.environ.get(
     "XLA_FLAGS", ""
-):
-    quickly = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quickly}".strip()
+):  # worker processes inherit the flags
+    quickly = [flag for flag in QUICK_COMPILATION if known_to_xla(flag)]
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *quickly]).strip()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_stays_registered():
     """What a module's tests register, or plug-ins that they load, is unknown to the next module's."""
-    from paota import plugins, registry
+    from paota.base import plugins, registry
 
     kept = [(vars(thing), "_things") for thing in vars(registry).values() if isinstance(thing, registry.Registry)]
     kept.append((vars(plugins), "_LOADED"))
     before = [dict(holder[name]) for holder, name in kept]
     yield
+    loaded = [module for module in plugins._LOADED.values() if module not in before[-1].values()]
+    for name in [name for name, module in sys.modules.items() if module in loaded]:
+        del sys.modules[name]  # or its file would count as imported already
     for (holder, name), things in zip(kept, before, strict=True):
         holder[name].clear()
         holder[name].update(things)

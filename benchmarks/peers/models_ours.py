@@ -15,13 +15,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from protocol import Pacer
 
+from paota.base.settings import as_tree, defaults
 from paota.models.base import Model, cross_entropy
 from paota.models.cnn import Cnn
 from paota.models.fedavg_cnn import FedAvgCnn
 from paota.models.lenet5 import LeNet5
 from paota.models.mlp import Mlp
 from paota.models.resnet import ResNet
-from paota.settings import as_tree, defaults
 from paota.training.learner import Orders, choose
 from paota.training.settings import Training
 
@@ -53,7 +53,7 @@ def our_round(weights: jax.Array, samples: jax.Array, x: Any, y: jax.Array, x_te
     orders = Orders(everybody, everybody == 0, samples, None, jnp.float32(work.LEARNING_RATE))
     models = learner.train(PLAIN, orders, weights[None], x, y).local_model
     weights = jnp.full(work.DEVICES, 1 / work.DEVICES) @ models  # as the engine superposes
-    judged = learner.judge(weights, x_test, y_test, jnp.full(work.TEST, 1 / work.TEST), 0, work.TEST)
+    judged = learner.evaluate(weights, x_test, y_test, jnp.full(work.TEST, 1 / work.TEST), 0, work.TEST)
     return weights, judged.score
 
 

@@ -5,7 +5,7 @@ import sys
 from protocol import Pacer
 
 from paota import Callback, Round, simulate
-from paota.experiment import Experiment
+from paota.experiment.experiment import Experiment
 from paota.simulate.schedule import learners_in_words
 
 ROUNDS_A_CALL = 10
@@ -20,7 +20,7 @@ experiment = Experiment.from_dict(
         "algorithms": [{"name": name, **own}],
     }
 )
-plan = simulate.plan(experiment)
+plan = simulate.prepare(experiment)
 
 
 class Paced(Callback):
@@ -33,4 +33,4 @@ class Paced(Callback):
             pacer.round_done(round.test_accuracy, ROUNDS_A_CALL)
 
 
-simulate.execute(plan, callbacks=[Paced()], events_a_call=ROUNDS_A_CALL)
+simulate.execute(plan, callbacks=[Paced()], events_per_call=ROUNDS_A_CALL)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from paota import simulate
-from paota.experiment import Experiment
+from paota.experiment.experiment import Experiment
 
 DEVICES_PER_ROUND = 59  # as many as PAOTA has ready on average with the paper's latencies and dT = 8 s
 ROUNDS = 20_000
@@ -16,7 +16,7 @@ ROUNDS = 20_000
 
 def export(path: Path, *, seed: int = 0) -> None:
     experiment = Experiment.from_dict({"rounds": 1, "seed": seed, "algorithms": [{"name": "paota"}]})
-    plan = simulate.plan(experiment)
+    plan = simulate.prepare(experiment)
     shards, data = plan.shards[seed], plan.dataset
     rng = np.random.default_rng(seed)
     participants = np.stack([rng.permutation(len(shards.sizes))[:DEVICES_PER_ROUND] for _ in range(ROUNDS)])

@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 
 import paota
-from paota.flower import run_here
+from paota.deploy import run_here
 
 HERE = Path(__file__).parent
 

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import expon, gamma, kstest, norm
 
-from paota import settings
 from paota.air.channel import make_uplink
 from paota.air.combining import COMBINERS, combining_vector
 from paota.air.settings import Air
 from paota.air.uplink import Uplink
-from paota.power.settings import Power
+from paota.base import settings
 
 ALPHA = 0.01
 DEVICES = np.arange(5000)
@@ -30,7 +29,7 @@ def made(air):
     chosen = settings.parse(Air, dict(air), "air")
 
     def make(key, round, time_s, device, ready):
-        return make_uplink(chosen, Power(), key, round=round, time_s=time_s, device=device, ready=ready)
+        return make_uplink(chosen, key, max_power_w=15.0, round=round, time_s=time_s, device=device, ready=ready)
 
     return jax.jit(make)
 
@@ -110,7 +109,7 @@ def test_antennas_combine_to_the_ratio_of_one_device():
 
 def uplink_of_one(device, **air):
     return make_uplink(
-        settings.parse(Air, air, "air"), Power(), jax.random.key(2), round=jnp.asarray(0), time_s=jnp.asarray(0.0),
+        settings.parse(Air, air, "air"), jax.random.key(2), max_power_w=15.0, round=jnp.asarray(0), time_s=jnp.asarray(0.0),
         device=device[None], ready=jnp.ones(1, bool),
     ).channel[0]  # fmt: skip
 

@@ -2,21 +2,21 @@
 
 import jax
 import numpy as np
+from helpers.timelines import synchronous
 from scipy.stats import expon, kstest
 
 import paota
-from paota import settings
 from paota.air.digital import Ofdma, Tdma, Uploads, WithTransfers, upload_cost
 from paota.air.settings import Air
 from paota.air.spending import Costs, device_spending, event_spending, symbols
-from paota.engine import Sizes, rows_of
-from paota.experiment import Experiment
-from paota.settings import as_tree
-from paota.simulate import plan
-from paota.simulate.planning import costs_of
+from paota.base import settings
+from paota.base.settings import as_tree
+from paota.engine import ProgramShape, inputs_of
+from paota.experiment.experiment import Experiment
+from paota.simulate import prepare
+from paota.simulate.preparation import costs_of
 from paota.timing.latency import Latencies, PerDevice
-from paota.timing.schemes import synchronous
-from paota.timing.timeline import Horizon, Participants, Timeline
+from paota.timing.timeline import Horizon, Timeline, Trainings
 
 BAND = {"bandwidth_hz": 1e6, "n0_dbm_per_hz": -30.0}  # N0 = 1e-6 W/Hz: 1 W of noise in the whole band
 
@@ -98,7 +98,7 @@ def test_only_digital_algorithms_upload_and_the_comparison_stays_fair():
             ],
         }
     )
-    lines = plan(made).timelines
+    lines = prepare(made).timelines
     assert lines["local-sgd", 0].time_s[0] > lines["ideal", 0].time_s[0] + 1
     np.testing.assert_array_equal(lines["cotaf", 0].time_s, lines["ideal", 0].time_s)
     np.testing.assert_array_equal(lines["local-sgd", 0].device, lines["ideal", 0].device)
@@ -112,17 +112,17 @@ def test_the_band_is_shared_by_those_who_may_upload():
         {"name": "fedbuff"},
     ]
     data = {"dataset": "synthetic", "devices": 20, "sizes": [60]}
-    made = plan(paota.Experiment.from_dict({"data": data, "air": {"digital": "ofdma"}, "algorithms": rules}))
-    assert [costs_of(made, contestant, 0).uploads.shares for contestant in made.experiment.contestants] == [6, 9, 20]
+    made = prepare(paota.Experiment.from_dict({"data": data, "air": {"digital": "ofdma"}, "algorithms": rules}))
+    assert [costs_of(made, entry, 0).uploads.shares for entry in made.experiment.algorithms] == [6, 9, 20]
 
 
 def two_events():
     """Device 0 and 1 in the first event, nobody in the second, device 1 in the third."""
     return Timeline.build(
         [
-            (4.0, Participants(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))),
-            (5.0, Participants(*(np.zeros(0) for _ in range(5)))),
-            (9.0, Participants(*map(np.array, ([1], [1], [1], [4.0], [9.0])))),
+            (4.0, Trainings(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))),
+            (5.0, Trainings(*(np.zeros(0) for _ in range(5)))),
+            (9.0, Trainings(*map(np.array, ([1], [1], [1], [4.0], [9.0])))),
         ]
     )
 
@@ -193,7 +193,7 @@ def test_ideal_uploads_are_not_accounted():
 
 
 def test_the_program_is_told_the_time():
-    rows, count = rows_of(two_events(), 1, Sizes(places=2, versions=2, events=4), np.zeros(3, bool))
+    rows, count = inputs_of(two_events(), 1, ProgramShape(places=2, versions=2, events=4), np.zeros(3, bool))
     assert count == 2
     np.testing.assert_allclose(rows.time_s[:count], [5.0, 9.0])
 
@@ -212,8 +212,8 @@ SMALL = {
 
 
 def test_a_harsh_air_gives_the_same_bits_in_any_chunks():
-    one = paota.run({**SMALL, "air": HARSH}, events_a_call=3)
-    other = paota.run({**SMALL, "air": HARSH}, events_a_call=8)
+    one = paota.run({**SMALL, "air": HARSH}, events_per_call=3)
+    other = paota.run({**SMALL, "air": HARSH}, events_per_call=8)
     np.testing.assert_array_equal(one.trajectories[0].model, other.trajectories[0].model)
     assert one.trajectories[0].metrics["test_accuracy"][-1] > 0.15
     metrics = one.trajectories[0].metrics

@@ -11,7 +11,7 @@ from paota.air.privacy import account, epsilon, event_rho, privacy_columns
 from paota.air.uplink import noise_power_w
 from paota.algorithms.threshold import Threshold
 from paota.power.settings import Power
-from paota.timing.timeline import Participants, Timeline
+from paota.timing.timeline import Timeline, Trainings
 
 
 def test_rho_by_hand():
@@ -57,7 +57,7 @@ def test_noise_that_devices_add():
 
     Alone 4/2 and 16/2. With its own: 4/(2 (1 + 4)), 16/(2 (1 + 16)); with all: 4/(2 (1 + 20)), 16/(2 (1 + 20)).
     """
-    both = Participants(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))
+    both = Trainings(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))
     columns = account(
         Timeline.build([(4.0, both)]), np.array([1.0, 2.0]), 1, clip_norm=1.0, noise_power_w=2.0, noise_multiplier=2.0
     )
@@ -69,9 +69,9 @@ def test_noise_that_devices_add():
 
 def test_rho_adds_up_over_the_events_of_a_device():
     """Device 0 in events 1 and 3, device 1 in event 1; nobody in event 2."""
-    none = Participants(*(np.zeros(0) for _ in range(5)))
-    both = Participants(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))
-    one = Participants(*map(np.array, ([0], [1], [1], [4.0], [9.0])))
+    none = Trainings(*(np.zeros(0) for _ in range(5)))
+    both = Trainings(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))
+    one = Trainings(*map(np.array, ([0], [1], [1], [4.0], [9.0])))
     timeline = Timeline.build([(4.0, both), (5.0, none), (9.0, one)])
     columns = privacy_columns(timeline, np.array([1.0, 1.5, 2.0]), 3)
     np.testing.assert_allclose(columns["rho_max"], [0, 1.5, 1.5, 3.0])
@@ -113,7 +113,7 @@ def test_noise_of_the_devices_in_a_run():
     """
     noisy = {"max_update_norm": 0.1, "noise_multiplier": 10.0}
     table = {**SMALL, "rounds": 1, "algorithms": [{"name": "threshold", "participants": 6, "guards": noisy}]}
-    run, again = (paota.run(table, events_a_call=n).trajectories[0] for n in (1, 4))
+    run, again = (paota.run(table, events_per_call=n).trajectories[0] for n in (1, 4))
     np.testing.assert_array_equal(run.model, again.model)
     quiet = {
         **SMALL,

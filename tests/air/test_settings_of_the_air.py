@@ -15,7 +15,7 @@ def test_everything_survives_writing_and_reading():
     }  # fmt: skip
     made = Experiment.from_dict({"air": air, "algorithms": [{"name": "fedbuff", "air": {"digital": "ideal"}}]})
     assert made.air.fading == Jakes(doppler_hz=0.5, k_factor_db=3.0)
-    assert made.contestants[0].air.digital == Ideal()
+    assert made.algorithms[0].air.digital == Ideal()
     assert Experiment.from_dict(made.to_dict()) == made
 
 

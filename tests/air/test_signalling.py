@@ -1,19 +1,23 @@
 """Control bits, the broadcast of the model and budgets of energy: by hand, and in runs."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import paota
 from paota.air.settings import Air
-from paota.air.signalling import control_columns, reported_scalars
+from paota.air.uplink import Uplink, within_budget
 from paota.algorithms.age_top_k import AgeTopK
 from paota.algorithms.cotaf import Cotaf
 from paota.algorithms.fsk_vote import FskVote
 from paota.algorithms.local_sgd import LocalSgd
 from paota.algorithms.paota import LastHeard, Paota
-from paota.settings import parse
-from paota.timing.timeline import Participants, Timeline
+from paota.base.settings import parse
+from paota.simulate.signalling import control_columns, reported_scalars
+from paota.timing.timeline import Timeline, Trainings
+
+pytestmark = pytest.mark.bare
 
 SMALL = {
     "rounds": 4,
@@ -24,8 +28,8 @@ SMALL = {
 
 def two_events():
     """Devices 0 and 1, fresh; then device 0 fresh and device 2 stale by one."""
-    first = Participants(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))
-    second = Participants(*map(np.array, ([0, 2], [1, 0], [1, 0], [4.0, 0.0], [7.0, 7.0])))
+    first = Trainings(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))
+    second = Trainings(*map(np.array, ([0, 2], [1, 0], [1, 0], [4.0, 0.0], [7.0, 7.0])))
     return Timeline.build([(4.0, first), (8.0, second)])
 
 
@@ -112,6 +116,21 @@ def test_an_energy_budget_is_kept():
     np.testing.assert_allclose(spent, budget_j, rtol=1e-4)
     assert loud.metrics["silent"].tolist() == [0, 0, 0, 0, 12, 12, 12, 12, 12]
     assert np.bincount(cotaf.devices["device"], cotaf.devices["energy_j"]).max() <= budget_j * (1 + 1e-4)
+
+
+def test_a_remainder_below_rounding_is_no_budget():
+    """Of 1 J, the first device has spent all but rounding, the second half, the third a little too much."""
+    spent_j = jnp.array([1 - 2e-7, 0.5, 1 + 1e-7], jnp.float32)
+    left = within_budget(uplink_of_ones(3), 1.0, spent_j, 10.0)
+    assert left.ready.tolist() == [False, True, False]
+    np.testing.assert_allclose(left.max_power_w[1], 5.0)
+
+
+def uplink_of_ones(n):
+    return Uplink(
+        channel=jnp.ones(n, complex), ready=jnp.ones(n, bool), noise_power_w=jnp.zeros(()),
+        max_power_w=jnp.asarray(15.0), noise_key=jax.random.key(0),
+    )  # fmt: skip
 
 
 def test_uploads_have_no_budget():

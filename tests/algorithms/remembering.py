@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 import paota
-from paota.timing.schemes import Scheme
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,21 +83,26 @@ class WorstFirst(paota.Algorithm):
         return paota.weights(paota.normalise(jnp.where(event.ready, event.report["loss"], 0.0)), event)
 
 
-class Once(Scheme):
-    """No scheme of the package's, so that a deployment refuses it; nothing runs it."""
+@dataclass(frozen=True)
+class AfterThree(paota.Scheme):
+    """As soon as three trainings have finished; these devices start again with the new model."""
 
-    def timeline(self, world):
-        raise NotImplementedError
+    def run(self, server):
+        server.start(server.everyone)
+        while True:
+            ready = yield paota.Wait(count=3)
+            server.aggregate(ready)
+            server.start(ready.device)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneShot(Mifa):
+class MifaAfterThree(Mifa):
     """With a scheme that only this file knows."""
 
-    scheme = Once()
+    scheme = AfterThree()
 
 
-paota.register("algorithm", "once", OneShot)
+paota.register("algorithm", "mifa-after-three", MifaAfterThree)
 paota.register("algorithm", "mifa", Mifa)
 paota.register("algorithm", "scaffold", Scaffold)
 paota.register("algorithm", "worst-first", WorstFirst)

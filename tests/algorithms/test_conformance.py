@@ -9,9 +9,9 @@ import pytest
 
 from paota import Experiment, aggregate_by_hand, engine
 from paota.air.uplink import Uplink
-from paota.experiment import read_preset
-from paota.registry import ALGORITHMS
-from paota.simulate import plan
+from paota.base.registry import ALGORITHMS
+from paota.experiment.files import read_preset
+from paota.simulate import prepare
 from paota.simulate.schedule import Schedule
 from paota.simulate.unit import Unit
 from paota.timing.timeline import Timeline
@@ -37,16 +37,16 @@ def with_an_empty_last_event(timeline: Timeline) -> Timeline:
 def runs(request):
     """The quick preset with one algorithm: seeds 0, 1 and 0 again, each ending with an event that nobody attends."""
     name = request.param
-    quick = plan(Experiment.from_dict({**read_preset("quick"), "algorithms": [{"name": name}]}), seeds=2)
+    quick = prepare(Experiment.from_dict({**read_preset("quick"), "algorithms": [{"name": name}]}), seeds=2)
     quick = dataclasses.replace(
         quick,
         timelines={unit: with_an_empty_last_event(timeline) for unit, timeline in quick.timelines.items()},
-        judged_every=dict.fromkeys(quick.timelines, 1),
+        evaluated_every=dict.fromkeys(quick.timelines, 1),
     )
     engine.forget_programs()
-    (contestant,) = quick.experiment.contestants
-    schedule = Schedule(quick, events_a_call=10)
-    trajectories = [Unit(schedule, 0, contestant, seed).run() for seed in (0, 1, 0)]
+    (entry,) = quick.experiment.algorithms
+    schedule = Schedule(quick, events_per_call=10)
+    trajectories = [Unit(schedule, 0, entry, seed).run() for seed in (0, 1, 0)]
     return trajectories, engine.known_programs()
 
 

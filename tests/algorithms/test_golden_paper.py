@@ -9,6 +9,8 @@ from paota.algorithms.cotaf import Cotaf
 from paota.algorithms.local_sgd import LocalSgd
 from paota.algorithms.paota import Paota, similarity_factor, staleness_factor
 
+pytestmark = pytest.mark.bare
+
 
 def test_staleness_factor():
     np.testing.assert_allclose(staleness_factor(jnp.array([0, 1, 3, 6]), 3.0), [1, 0.75, 0.5, 1 / 3], rtol=1e-6)

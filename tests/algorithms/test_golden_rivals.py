@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers.timelines import grouped, oldest_first, tiered
 
 from paota import aggregate_by_hand
 from paota.algorithms.age_based import AgeBased
@@ -20,9 +21,6 @@ from paota.algorithms.threshold import Threshold, regularised_level
 from paota.algorithms.tt_fed import TtFed
 from paota.power.settings import Power
 from paota.timing.latency import Latencies, PerDevice
-from paota.timing.oldest import oldest_first
-from paota.timing.schemes import grouped, tiered
-from paota.timing.tiers import by_speed_and_data, numbered
 from paota.timing.timeline import Horizon
 
 PHYSICAL = Power(cap="physical")
@@ -194,18 +192,9 @@ def test_fedat_waits_for_the_slowest_as_printed(play, air):
 def test_events_of_tiers_are_numbered_by_speed():
     """Devices of 1, 6, 2, 5 s in two groups: {0, 2} every 2 s, {1, 3} every 6 s."""
     latencies = fixed(1.0, 6.0, 2.0, 5.0)
-    timeline = numbered(
-        grouped(latencies, groups=2, updates=12, horizon=Horizon(rounds=3)), [np.array([0, 2]), np.array([1, 3])]
-    )
+    timeline = grouped(latencies, groups=2, updates=12, horizon=Horizon(rounds=3))
     assert timeline.group.tolist() == [0, 0, 0, 1, 0, 0]
     assert timeline.part(3, 2).group.tolist() == [1, 0]
-
-
-def test_groups_by_speed_and_data():
-    """Devices 0 and 1 hold one label, 2 and 3 the other: by speed alone groups hold one each, with a reach of 2 both."""
-    speed, labels = np.array([1.0, 2.0, 3.0, 4.0]), np.array([[9, 0], [9, 0], [0, 9], [0, 9]])
-    assert [part.tolist() for part in by_speed_and_data(speed, labels, 2, 1)] == [[0, 1], [2, 3]]
-    assert [part.tolist() for part in by_speed_and_data(speed, labels, 2, 2)] == [[0, 2], [1, 3]]
 
 
 def test_air_fedga_denoises(play, air):

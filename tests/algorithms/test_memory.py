@@ -10,8 +10,8 @@ import pytest
 
 import paota
 from paota.algorithms.baa import Baa
-from paota.flower.deployment import Deployment
-from paota.plugins import import_file
+from paota.base.plugins import import_file
+from paota.deploy.settings import Deployment
 
 SMALL = {
     "rounds": 8,
@@ -50,7 +50,7 @@ def test_mifa_in_a_run_is_the_mean_of_the_newest_updates():
 def test_mifa_in_a_run_keeps_the_absent():
     """With stragglers it is not the mean of the ready; it learns, and the same bits come out in any chunks."""
     table = {**SMALL, "algorithms": [{"name": "mifa"}]}
-    one, other = (paota.run(table, events_a_call=events).trajectories[0] for events in (3, 8))
+    one, other = (paota.run(table, events_per_call=events).trajectories[0] for events in (3, 8))
     np.testing.assert_array_equal(one.model, other.model)
     assert one.metrics["test_accuracy"][-1] > 0.3
 
@@ -95,21 +95,9 @@ def test_who_does_not_send_forgets_nothing():
     np.testing.assert_allclose(served.memory, [5, 7])
 
 
-def test_groups_by_data_cannot_be_deployed_and_say_why():
-    with pytest.raises(
-        paota.UserError, match="'air-fedga' cannot be deployed with reach above 1: which labels a device"
-    ):
-        Deployment().contestants(paota.Experiment.from_dict({"algorithms": [{"name": "air-fedga", "reach": 2}]}))
-
-
-def test_a_scheme_of_one_s_own_cannot_be_deployed_and_says_so():
-    with pytest.raises(paota.UserError, match="'once' cannot be deployed: its scheme is Once, and a deployment knows"):
-        Deployment().contestants(paota.Experiment.from_dict({"algorithms": [{"name": "once"}]}))
-
-
 @pytest.mark.parametrize("setting", ["power.energy_budget_j", "guards.noise_multiplier"])
 def test_what_only_the_simulator_can_do_is_refused_in_a_deployment(setting):
     section, key = setting.split(".")
     table = {section: {key: 1.0}, "algorithms": [{"name": "paota"}]}
     with pytest.raises(paota.UserError, match=f"{key} is for the simulator: 'paota' cannot be deployed with it"):
-        Deployment().contestants(paota.Experiment.from_dict(table))
+        Deployment().chosen(paota.Experiment.from_dict(table))

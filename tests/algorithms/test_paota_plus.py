@@ -3,11 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers.timelines import share_ready
 
 from paota import aggregate_by_hand
 from paota.algorithms.paota_plus import LATEST, Motion, PaotaPlus, all_late_by, largest_gain, stability_limit
 from paota.timing.latency import Latencies, LogNormal, PerDevice, TwoSpeeds, Uniform
-from paota.timing.schemes import share_ready
 from paota.timing.timeline import Horizon
 
 

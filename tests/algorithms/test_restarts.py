@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
-from paota.timing.adaptive import ShareReadyOrRestart, Survival, persistence
 from paota.timing.latency import Latencies, LogNormal, PerDevice, TwoSpeeds, Uniform
-from paota.timing.schemes import ShareReady, World
+from paota.timing.restarts import ShareReadyOrRestart, Survival, persistence
+from paota.timing.schemes import ShareReady
 from paota.timing.timeline import Horizon
+from paota.timing.virtual import TimelineInputs, make_timeline
 
 RULE = ShareReadyOrRestart(0.2)
 
 
 def timeline_of(law, *, devices=100, seed=0, duration_s=300.0, scheme=RULE):
     horizon = Horizon(rounds=None, duration_s=duration_s)
-    return scheme.timeline(World(Latencies(law, devices=devices, seed=seed), 8.0, horizon))
+    return make_timeline(scheme, TimelineInputs(Latencies(law, devices=devices, seed=seed), 8.0, horizon))
 
 
 def aborted_in(timeline):

@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+from helpers.timelines import grouped, share_ready, synchronous, tiered
 
 from paota import UserError
 from paota.algorithms.air_fedga import AirFedGa
 from paota.algorithms.fedasync import FedAsync
 from paota.algorithms.fedbuff import FedBuff
 from paota.timing.latency import Latencies, LogNormal, PerDevice, Uniform
-from paota.timing.schemes import Synchronous, World, grouped, share_ready, synchronous, tiered
+from paota.timing.schemes import Synchronous
 from paota.timing.timeline import Horizon
+from paota.timing.virtual import TimelineInputs, make_timeline
 
 
 def fixed(*seconds):
@@ -82,9 +84,9 @@ def test_waiting_for_all_aborts_nobody():
 
 
 def test_fewer_selected_than_participants_are_refused():
-    world = World(fixed(1.0, 6.0, 2.0, 5.0), 8.0, Horizon(rounds=2))
+    world = TimelineInputs(fixed(1.0, 6.0, 2.0, 5.0), 8.0, Horizon(rounds=2))
     with pytest.raises(UserError, match="selected = 2 devices cannot give the 3 participants"):
-        Synchronous(participants=3, selected=2).timeline(world)
+        make_timeline(Synchronous(participants=3, selected=2), world)
 
 
 def test_grouped_by_hand():
@@ -112,14 +114,14 @@ def test_more_groups_than_devices_is_fully_asynchronous():
 
 @pytest.mark.parametrize("rule", [FedAsync(), FedBuff(buffer_size=7), AirFedGa(groups=4)])
 def test_asynchronous_rivals_get_as_many_device_updates(rule):
-    world = World(Latencies(Uniform(), devices=40, seed=3), 8.0, Horizon(rounds=12))
-    asked = 12 * world.match_participants()
-    updates = len(rule.scheme.timeline(world).device)
+    world = TimelineInputs(Latencies(Uniform(), devices=40, seed=3), 8.0, Horizon(rounds=12))
+    asked = 12 * world.participants(None)
+    updates = len(make_timeline(rule.scheme, world).device)
     assert asked <= updates < asked + 10  # whole buffers and whole groups
 
 
 def test_and_the_same_time_where_time_sets_the_end():
-    world = World(Latencies(Uniform(), devices=40, seed=3), 8.0, Horizon(rounds=None, duration_s=100.0))
+    world = TimelineInputs(Latencies(Uniform(), devices=40, seed=3), 8.0, Horizon(rounds=None, duration_s=100.0))
     for rule in (FedAsync(), FedBuff(), AirFedGa()):
-        timeline = rule.scheme.timeline(world)
+        timeline = make_timeline(rule.scheme, world)
         assert 80 < timeline.time_s[-1] <= 100

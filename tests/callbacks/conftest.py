@@ -1,7 +1,7 @@
 import pytest
 
 from paota import simulate
-from paota.experiment import Experiment
+from paota.experiment.experiment import Experiment
 
 TABLE = {
     "name": "small",
@@ -14,7 +14,7 @@ TABLE = {
 
 
 def plan_of(seeds=2, **changes):
-    return simulate.plan(Experiment.from_dict(TABLE | changes), seeds=seeds)
+    return simulate.prepare(Experiment.from_dict(TABLE | changes), seeds=seeds)
 
 
 def bits(trajectory):

@@ -7,9 +7,9 @@ import pytest
 
 import paota
 from paota import Callback, CallbackError, simulate
+from paota.base.errors import Interrupted, UserError
 from paota.callbacks import Patience, StopAt
-from paota.errors import Interrupted, UserError
-from paota.runs.checkpoint import Checkpoints
+from paota.results.checkpoint import Checkpoints
 
 from .conftest import TABLE, bits, plan_of
 
@@ -57,7 +57,7 @@ def test_a_round_is_the_row_of_the_table():
     """Also for algorithms whose cost is not accounted, and for rounds in which nobody is ready."""
     listener = Listener()
     timing = {"period_s": 4.0, "low_s": 7.0, "high_s": 8.5}
-    result = simulate.execute(plan_of(timing=timing, seeds=1), callbacks=[listener], events_a_call=3)
+    result = simulate.execute(plan_of(timing=timing, seeds=1), callbacks=[listener], events_per_call=3)
     assert (result.of("paota")[0].metrics["ready"][1:] == 0).any()
     for t in result.trajectories:
         rounds = listener.rounds[t.label, t.seed]
@@ -85,7 +85,7 @@ def test_a_stopped_unit_ends_in_that_round_whatever_the_call(whole, events):
 
     simulate.execute(plan_of(), callbacks=[Models])
     result = simulate.execute(
-        plan_of(), callbacks=[lambda r: r.label == "paota" and r.round == 5 + r.seed], events_a_call=events
+        plan_of(), callbacks=[lambda r: r.label == "paota" and r.round == 5 + r.seed], events_per_call=events
     )
     for t, full in zip(result.trajectories, whole.trajectories, strict=True):
         last = 5 + t.seed if t.label == "paota" else 20
@@ -180,7 +180,7 @@ def test_a_stop_survives_an_interruption_before_it(tmp_path):
     assert any(t.stopped_round for t in straight.trajectories)
     checkpoints = Checkpoints(tmp_path / "c", simulate.identity(prepared), every_s=0)
     with pytest.raises(Interrupted):
-        simulate.execute(prepared, checkpoints=checkpoints, events_a_call=2, stop=checkpoints.folder.exists)
+        simulate.execute(prepared, checkpoints=checkpoints, events_per_call=2, stop=checkpoints.folder.exists)
     resumed = simulate.execute(prepared, checkpoints=checkpoints)
     assert [bits(t) for t in resumed.trajectories] == [bits(t) for t in straight.trajectories]
     assert [t.stopped_round for t in resumed.trajectories] == [t.stopped_round for t in straight.trajectories]

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import paota
-from paota import memory, simulate
+from paota import simulate
+from paota.base import files, memory
+from paota.base.errors import UserError, is_plain, printable
 from paota.cli import main
-from paota.errors import UserError, is_plain, printable
-from paota.experiment import Experiment
-from paota.runs import files
-from paota.runs.folder import METRIC_TYPES, remove_leftovers
-from paota.simulate import planning
+from paota.experiment.experiment import Experiment
+from paota.experiment.files import read_toml
+from paota.results.folder import METRIC_TYPES, remove_leftovers
+from paota.simulate import preparation
 
 SMALL = {
     "rounds": 3, "data": {"dataset": "synthetic", "devices": 4, "sizes": [20]}, "model": {"name": "softmax"},
@@ -68,10 +69,10 @@ def test_settings(capsys, monkeypatch, tmp_path, case):
 
 def test_a_long_plan_says_what_it_takes(monkeypatch):
     """60 rounds of about 4 ready devices of 8, judged by the first 50."""
-    monkeypatch.setattr(planning, "MANY_PARTICIPATIONS", 100)
+    monkeypatch.setattr(preparation, "MANY_PARTICIPATIONS", 100)
     told = []
     table = {**SMALL, "rounds": 60, "algorithms": [{"name": "paota"}]}
-    simulate.plan(Experiment.from_dict({**table, "data": {**SMALL["data"], "devices": 8}}), tell=told.append)
+    simulate.prepare(Experiment.from_dict({**table, "data": {**SMALL["data"], "devices": 8}}), tell=told.append)
     (sentence,) = told
     assert re.fullmatch(r"planning 2.* local trainings, which takes 0\.0 GiB and about 1 minute", sentence)
 
@@ -84,7 +85,7 @@ def test_a_long_signal_is_known_before_memory_is_taken(monkeypatch):
             "rounds": 1, "data": {"dataset": "synthetic", "devices": 4, "sizes": [20]}, "model": {"hidden": [2000]},
             "training": {"local_steps": 1, "batch_size": 1}, "algorithms": [{"name": algorithm, "participants": 4}],
         }  # fmt: skip
-        return simulate.plan(Experiment.from_dict(table))
+        return simulate.prepare(Experiment.from_dict(table))
 
     places, num_parameters = 16, planned("majority-vote").num_parameters
     monkeypatch.setattr(memory, "available_bytes", lambda: places * 4 * 3 * num_parameters)
@@ -157,10 +158,19 @@ def edit_text(name, old, new):
     return edit
 
 
+def edit_toml(**settings):
+    def edit(folder):
+        file = folder / "experiment.toml"
+        file.write_text(files.to_toml(read_toml(file) | settings))
+
+    return edit
+
+
 def without(columns, name):
     return {key: column for key, column in columns.items() if key != name}
 
 
+TARGETS = "targets = [0.5, 0.6, 0.7, 0.8]"
 EDITS = {
     "label gone": edit_metrics(lambda c: {k: v[c["label"] != "paota"] for k, v in c.items()}),
     "rows gone": edit_metrics(lambda c: {k: np.delete(v, 1) for k, v in c.items()}),
@@ -182,8 +192,30 @@ EDITS = {
     "digits": edit_text("metrics.csv", "\npaota,paota,0,1,", "\npaota,paota,0," + "1" * 5000 + ","),
     "round": edit_text("metrics.csv", "\npaota,paota,0,1,", "\npaota,paota,0," + str(2**70) + ","),
     "no devices": edit_text("experiment.toml", "devices = 4", "devices = 0"),
+    "infinite target": edit_text("experiment.toml", TARGETS, "targets = [0.5, 1e400]"),
+    "target is a text": edit_text("experiment.toml", TARGETS, 'targets = ["<script>"]'),
+    "targets of a stranger": edit_text("experiment.toml", TARGETS, 'plugins = ["x.py"]\ntargets = ["<script>"]'),
+    "plug-ins": edit_text("experiment.toml", TARGETS, "plugins = 1"),
+    "seed": edit_text("experiment.toml", "seed = 0", "seed = [0]"),
+    "data set": edit_text("experiment.toml", 'dataset = "synthetic"', "dataset = [1]"),
+    "section": edit_toml(power=1),
+    "algorithms": edit_toml(algorithms="paota"),
+    "an algorithm": edit_toml(algorithms=["paota"]),
+    "power": edit_text("experiment.toml", "max_power_w = ", "max_power_w = -1e308 # "),
+    "negative power": edit_text("experiment.toml", "max_power_w = ", "max_power_w = -1 # "),
+    "far target": edit_text("experiment.toml", TARGETS, "targets = [-1, 1e30]"),
+    "times": edit_metrics(lambda c: {**c, "time_s": c["time_s"] * np.nan}),
+    "late starts": edit_npz("devices.npz", lambda c: {**c, "start_s": c["start_s"] + 1e9}),
+    "staleness": edit_npz("devices.npz", lambda c: {**c, "staleness": c["staleness"] + 1e300}),
 }  # fmt: skip
-HARMLESS = {"more facts", "diverged"}  # read as they are if one insists
+HARMLESS = {
+    "more facts",
+    "diverged",
+    "negative power",
+    "far target",
+    "times",
+    "late starts",
+}  # read as they are if one insists
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -266,10 +298,10 @@ def test_ctrl_c_while_importing():
 
 
 def test_two_that_go_on_with_one_folder(tmp_path):
-    from paota.runs.lock import only_one
+    from paota.base.lock import only_one
 
     hold = (
-        "import sys\nfrom paota.runs.lock import only_one\nfrom paota.errors import UserError\n"
+        "import sys\nfrom paota.base.lock import only_one\nfrom paota.base.errors import UserError\n"
         "try:\n    with only_one(sys.argv[1]): print('mine')\nexcept UserError as error: print(error)\n"
     )
 

@@ -13,6 +13,8 @@ import pytest
 import paota
 from paota.cli import main
 
+pytestmark = pytest.mark.bare
+
 TINY = [
     "--set", "rounds=4", "--set", "data.dataset=synthetic", "--set", "data.devices=5", "--set", "data.sizes=[20]",
     "--set", "training.local_steps=1", "--quiet",

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import paota
-from paota import simulate, sweeps
+from paota import simulate
 from paota.cli import main
-from paota.runs import checkpoint
-from paota.runs.checkpoint import Checkpoints, Saved
-from paota.sweeps import folder as sweep_folder
-from paota.sweeps.grid import Axis
+from paota.results import checkpoint
+from paota.results.checkpoint import Checkpoints, Saved
+from paota.studies.sweep import folder as sweep_folder
+from paota.studies.sweep import sweep as sweeps
+from paota.studies.sweep.grid import Axis
 
 
 def write_data(path: Path, seed: int) -> None:
@@ -33,13 +34,13 @@ def experiment(tmp_path: Path) -> paota.Experiment:
 
 def test_a_checkpoint_does_not_go_on_with_other_data(experiment: paota.Experiment, tmp_path: Path) -> None:
     saved = Saved([np.zeros(2)], {}, 1, 0.5)
-    Checkpoints(tmp_path / "c", simulate.identity(simulate.plan(experiment))).save(0, saved)
-    same = Checkpoints(tmp_path / "c", simulate.identity(simulate.plan(experiment))).load(0)
+    Checkpoints(tmp_path / "c", simulate.identity(simulate.prepare(experiment))).save(0, saved)
+    same = Checkpoints(tmp_path / "c", simulate.identity(simulate.prepare(experiment))).load(0)
     assert same is not None
     assert same.done == 1
     write_data(tmp_path / "mine.npz", 1)
     with pytest.raises(paota.UserError, match=r"belongs to another run: contents.*mine\.npz"):
-        Checkpoints(tmp_path / "c", simulate.identity(simulate.plan(experiment))).load(0)
+        Checkpoints(tmp_path / "c", simulate.identity(simulate.prepare(experiment))).load(0)
 
 
 def test_a_sweep_does_not_go_on_with_other_data(experiment: paota.Experiment, tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from paota import Round, simulate
-from paota.cli import display as module
-from paota.cli.display import RunDisplay, TasksDisplay
-from paota.experiment import Experiment
-from paota.runs.pool import Update
-from paota.runs.results import Trajectory
+from paota.experiment.experiment import Experiment
+from paota.results.result import Trajectory
+from paota.studies.pool import Update
+from paota.studies.progress import TasksDisplay
+from paota.terminal import display as module
+from paota.terminal.display import RunDisplay
 
 TABLE = {"rounds": 4, "data": {"dataset": "synthetic", "devices": 4, "sizes": [20]}}
 
@@ -34,7 +35,7 @@ def told(label, seed, round, accuracy):
 
 def test_a_run_counts_rounds_over_all_seeds_and_tells_of_divergence(stream):
     algorithms = [{"name": "paota", "label": "[red]mine"}, {"name": "local-sgd"}]
-    plan = simulate.plan(Experiment.from_dict({**TABLE, "algorithms": algorithms}), seeds=2)
+    plan = simulate.prepare(Experiment.from_dict({**TABLE, "algorithms": algorithms}), seeds=2)
     display = RunDisplay(stream)
     display.start(start_of(plan))
     display.compile("local-sgd", None)
@@ -59,7 +60,7 @@ def test_where_there_is_no_terminal_a_line_comes_every_few_seconds(stream, monke
     """Also while nothing is told: compiling has a clock."""
     monkeypatch.setattr(module, "PLAIN_EVERY_S", 0.01)
     display = RunDisplay(stream)
-    display.start(start_of(simulate.plan(Experiment.from_dict(TABLE))))
+    display.start(start_of(simulate.prepare(Experiment.from_dict(TABLE))))
     display.compile("paota", None)
     while not re.search(r"^paota 0/4 compiling 0 s \| local-sgd 0/4 waiting 0 s", stream.getvalue(), re.MULTILINE):
         time.sleep(0.01)
@@ -83,7 +84,7 @@ def test_a_terminal_gets_bars_and_a_clock(stream, monkeypatch):
     monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     display = RunDisplay(stream)
-    display.start(start_of(simulate.plan(Experiment.from_dict(TABLE))))
+    display.start(start_of(simulate.prepare(Experiment.from_dict(TABLE))))
     display.compile("paota", None)
     display.end(None)
     assert re.search(r"paota +\S+ +.*0/4.*compiling 0 s", stream.getvalue())

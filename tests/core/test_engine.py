@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from paota import engine, simulate
+from paota.base.registry import ALGORITHMS
 from paota.engine import loop
-from paota.experiment import Experiment
+from paota.experiment.experiment import Experiment
 from paota.models.base import FunctionModel
-from paota.registry import ALGORITHMS
 from paota.simulate import unit
 
 SMALL = {
@@ -49,27 +49,27 @@ def test_different_seeds_differ():
 @pytest.mark.bits
 @pytest.mark.parametrize("events", [1, 5, 12, 50])
 def test_chunk_size_changes_nothing(events):
-    assert_same_bits(models(simulate.run(small())), models(simulate.run(small(), events_a_call=events)))
+    assert_same_bits(models(simulate.run(small())), models(simulate.run(small(), events_per_call=events)))
 
 
 @pytest.fixture
 def counts(monkeypatch):
     """How many events each engine call had."""
-    made, real = [], engine.rows_of
+    made, real = [], engine.inputs_of
 
     def counting(*arguments, **more):
         rows, count = real(*arguments, **more)
         made.append(count)
         return rows, count
 
-    monkeypatch.setattr(engine, "rows_of", counting)
+    monkeypatch.setattr(engine, "inputs_of", counting)
     return made
 
 
 @pytest.mark.parametrize(("call_s", "sizes"), [(0.0, [1] * 12), (1e9, [1, 4, 7])])
 def test_a_call_takes_as_many_events_as_last_about_a_second(monkeypatch, counts, call_s, sizes):
     """From one event on, in one and the same program, to the same bits."""
-    expected = models(simulate.run(small(), events_a_call=5))
+    expected = models(simulate.run(small(), events_per_call=5))
     engine.forget_programs()
     counts.clear()
     monkeypatch.setattr(unit, "CALL_S", call_s)
@@ -82,10 +82,10 @@ def test_a_call_takes_as_many_events_as_last_about_a_second(monkeypatch, counts,
 def test_a_model_that_diverged_is_that_of_its_round_whatever_the_call(counts):
     """Later ones, of the same call, have overwritten it in the ring buffer: it is computed again."""
     wild = small(training={**SMALL["training"], "learning_rate": 1e37})
-    (one,) = simulate.run(wild, events_a_call=1).trajectories
+    (one,) = simulate.run(wild, events_per_call=1).trajectories
     assert one.diverged_round == 1
     counts.clear()
-    (other,) = simulate.run(wild, events_a_call=12).trajectories
+    (other,) = simulate.run(wild, events_per_call=12).trajectories
     assert counts == [12, 1]
     assert other.diverged_round == 1
     assert other.model.tobytes() == one.model.tobytes()
@@ -108,15 +108,15 @@ def test_a_seeds_plan_does_not_depend_on_how_many_seeds_there_are():
     """Event-driven schemes have as many events as their own latencies make: how often each is judged is its own too."""
     built_in = [{"name": name} for name in ALGORITHMS]
     table = small(rounds=30, data={**SMALL["data"], "devices": 20}, algorithms=built_in)
-    alone, company = (simulate.plan(Experiment.from_dict(table), seeds=seeds) for seeds in (1, 6))
-    assert alone.judged_every == {unit: company.judged_every[unit] for unit in alone.judged_every}
-    assert len({company.judged_every["fedasync", seed] for seed in range(6)}) > 1  # it does differ between seeds
+    alone, company = (simulate.prepare(Experiment.from_dict(table), seeds=seeds) for seeds in (1, 6))
+    assert alone.evaluated_every == {unit: company.evaluated_every[unit] for unit in alone.evaluated_every}
+    assert len({company.evaluated_every["fedasync", seed] for seed in range(6)}) > 1  # it does differ between seeds
 
 
 def test_programs_that_were_let_go_are_made_again(monkeypatch):
     kept = models(simulate.run(small(algorithms=ALL)))
     monkeypatch.setattr(loop, "MAX_PROGRAMS", 1)
-    assert_same_bits(kept, models(simulate.run(small(algorithms=ALL), seeds=1, events_a_call=3)))
+    assert_same_bits(kept, models(simulate.run(small(algorithms=ALL), seeds=1, events_per_call=3)))
     assert engine.known_programs() == 1
 
 
@@ -137,7 +137,7 @@ def test_seeds_and_calls_are_traced_once(monkeypatch):
 
     monkeypatch.setattr(loop, "run_events", counting)
     engine.forget_programs()
-    simulate.run(small(), seeds=3, events_a_call=4)
+    simulate.run(small(), seeds=3, events_per_call=4)
     assert len(traced) == 1
 
 

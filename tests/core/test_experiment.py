@@ -6,16 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.errors import UserError
-from paota.experiment import Experiment, as_experiment, override, parse_assignment, preset_names, read_preset
-from paota.runs import files
+from paota.base import files
+from paota.base.errors import UserError
+from paota.experiment.experiment import Experiment, as_experiment, override
+from paota.experiment.files import parse_assignment, preset_names, read_preset
 
 
 def test_an_empty_file_is_the_paper():
     ours, papers = Experiment.from_dict({}), Experiment.preset("paper")
     assert ours == papers
     assert papers.data.partition.sizes == (300, 600, 900, 1200, 1500)
-    assert [c.label for c in papers.contestants] == ["paota", "local-sgd", "cotaf"]
+    assert [c.label for c in papers.algorithms] == ["paota", "local-sgd", "cotaf"]
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -32,7 +33,7 @@ def test_an_algorithm_may_depart_from_the_experiment():
             "algorithms": [{"name": "paota"}, {"name": "paota", "label": "loud", "power": {"cap": "physical"}}],
         }
     )
-    plain, loud = experiment.contestants
+    plain, loud = experiment.algorithms
     assert (plain.power.cap, loud.power.cap) == ("paper", "physical")
     assert loud.power.omega == 2.0
     assert Experiment.from_dict(tomllib.loads(files.to_toml(experiment.to_dict()))) == experiment
@@ -84,8 +85,8 @@ def test_overrides_are_typed():
     assert parse_assignment("data.dataset=synthetic") == ("data.dataset", "synthetic")
     changed = as_experiment(None, ["timing.period_s=6", "algorithms.paota.payload=update", "power.cap=physical"])
     assert changed.timing.period_s == 6.0
-    assert changed.contestants[0].algorithm.payload == "update"
-    assert {c.power.cap for c in changed.contestants} == {"physical"}
+    assert changed.algorithms[0].algorithm.payload == "update"
+    assert {c.power.cap for c in changed.algorithms} == {"physical"}
 
 
 def test_duration_replaces_rounds():

@@ -10,9 +10,10 @@ from jax.flatten_util import ravel_pytree
 import paota
 from paota.data.dataset import Dataset
 from paota.data.shards import Shards
-from paota.runs import fairness, measures
-from paota.runs.folder import load
-from paota.simulate.planning import plan
+from paota.results import device_scores as fairness
+from paota.results import measures
+from paota.results.folder import load
+from paota.simulate import prepare
 from paota.training.learner import as_float
 
 SMALL = {
@@ -45,7 +46,7 @@ def test_every_label_counts_as_often_as_the_device_holds_it() -> None:
 def test_every_so_many_looks_and_always_the_last(every: int, rounds: list[int]) -> None:
     dataset = three_labels([0, 1], [0, 1])
     shards = Shards(indices=np.array([0, 1]), offsets=np.array([0, 1, 2]))
-    records = fairness.own_records(np.array([3, 6, 9]), np.eye(3)[:, :2], dataset, shards, every=every)
+    records = fairness.device_score_records(np.array([3, 6, 9]), np.eye(3)[:, :2], dataset, shards, every=every)
     assert records["round"].tolist() == np.repeat(rounds, 2).tolist()
     assert records["device"].tolist() == [0, 1] * len(rounds)
     assert records["accuracy"][-2:].tolist() == [0, 0]
@@ -66,10 +67,10 @@ def result():
 
 
 def test_records_agree_with_a_plain_evaluation(result) -> None:
-    made = plan(result.experiment)
+    made = prepare(result.experiment)
     data, shards, run = made.dataset, made.shards[0], result.of("paota")[0]
     model = made.model
-    _, unravel = ravel_pytree(model.init(paota.rng.device_key(0, 0), data.input_shape, data.num_classes))
+    _, unravel = ravel_pytree(model.init(paota.base.rng.device_key(0, 0), data.input_shape, data.num_classes))
     outputs = model.apply(unravel(jnp.asarray(run.model)), as_float(jnp.asarray(data.x_test)))
     right = np.argmax(outputs, axis=1) == data.y_test
     by_label = np.array([right[data.y_test == label].mean() for label in range(data.num_classes)])

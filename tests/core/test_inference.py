@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from paota.runs.inference import (
+from paota.results.inference import (
     Bounds,
     Estimate,
     Sample,

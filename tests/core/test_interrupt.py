@@ -10,10 +10,10 @@ import time
 import pytest
 
 from paota import engine, simulate
-from paota.errors import Interrupted
-from paota.experiment import Experiment
-from paota.runs.checkpoint import Checkpoints
-from paota.simulate.crew import anybody_left
+from paota.base.errors import Interrupted
+from paota.experiment.experiment import Experiment
+from paota.results.checkpoint import Checkpoints
+from paota.simulate.threads import anybody_left
 
 TABLE = {
     "rounds": 12,
@@ -24,7 +24,7 @@ TABLE = {
 
 
 def plan():
-    return simulate.plan(Experiment.from_dict(TABLE))
+    return simulate.prepare(Experiment.from_dict(TABLE))
 
 
 def outcome(result):
@@ -75,7 +75,7 @@ def test_a_long_call_is_left_behind_and_what_was_done_before_is_saved(monkeypatc
         patch.setattr(engine, "program", program)
         checkpoints = Checkpoints(tmp_path / "c", simulate.identity(plan()), every_s=3600)
         with pytest.raises(Interrupted):
-            simulate.execute(plan(), events_a_call=4, checkpoints=checkpoints, stop=busy.is_set)
+            simulate.execute(plan(), events_per_call=4, checkpoints=checkpoints, stop=busy.is_set)
     assert checkpoints.load(0).done == 8
     resumed = simulate.execute(plan(), checkpoints=Checkpoints(tmp_path / "c", simulate.identity(plan())))
     assert outcome(resumed) == whole
@@ -123,12 +123,12 @@ import jax
 from paota import simulate
 from paota.cli import command
 
-def plan(*arguments, **options):
+def prepare(*arguments, **options):
     print("preparing", flush=True)
     while True:
         gc.collect()  # runs a callback of JAX's, in which exceptions are dropped
 
-simulate.plan = plan
+simulate.prepare = prepare
 sys.argv = ["paota", "run", "--preset", "quick"]
 command()
 """

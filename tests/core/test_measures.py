@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from paota.experiment import Experiment
-from paota.reproduce.evidence import Curves
-from paota.runs import measures
-from paota.runs.measures import Spread, first_reach, median, newest, quantile, quartiles
-from paota.runs.results import Result, Trajectory
-from paota.sweeps.metrics import parse_metric, spread
+from paota.experiment.experiment import Experiment
+from paota.results import measures
+from paota.results.measures import Spread, first_reach, median, newest, quantile, quartiles
+from paota.results.result import Result, Trajectory
+from paota.studies.reproduce.evidence import Curves
+from paota.studies.sweep.metrics import parse_metric, spread
 
 NEVER = math.inf
 

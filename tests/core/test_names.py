@@ -1,6 +1,7 @@
 """Names that find you: suggestions across sections, synonyms of the field, options that are settings, lists of seeds."""
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +11,14 @@ import pytest
 
 import paota
 from paota import Experiment, UserError
+from paota.base.registry import KINDS
+from paota.base.rng import seed_numbers
 from paota.cli import main
-from paota.cli.arguments import parse_seeds
 from paota.data.load import load_data
-from paota.experiment import SECTIONS
-from paota.pages.settings import markdown
-from paota.reference import all_settings, settings_of
-from paota.registry import KINDS
-from paota.rng import seed_numbers
-from paota.simulate import plan
+from paota.experiment.reference import all_settings, settings_of
+from paota.experiment.sections import SECTIONS
+from paota.simulate import prepare
+from paota.terminal.arguments import parse_seeds
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"rounds": 2, "data": {"dataset": "synthetic", "devices": 3, "sizes": [20]}, "algorithms": [{"name": "paota"}]}
@@ -58,12 +58,12 @@ def test_suggestions_look_everywhere(table, says):
 
 def test_every_synonym_means_something_that_exists():
     for registry in KINDS.values():
-        assert set(registry.also.values()) <= set(registry)
-        assert not set(registry.also) & set(registry)
+        assert set(registry.aliases.values()) <= set(registry)
+        assert not set(registry.aliases) & set(registry)
     for section in ["", *SECTIONS]:  # in one section, or one alternative of it, a word means one key
         meant = {}
         for one in settings_of(section):
-            for word in one.also:
+            for word in one.aliases:
                 assert meant.setdefault((one.under, word.lower()), one.key) == one.key, word
 
 
@@ -110,8 +110,8 @@ def test_other_seeds_are_refused(seeds):
 
 def test_a_list_of_seeds_gives_those_trajectories():
     """Seed 4 of a list is seed 4 of a count: nothing else is drawn."""
-    listed = plan(Experiment.from_dict(SMALL), seeds=[2, 4])
-    counted = plan(Experiment.from_dict({**SMALL, "seed": 4}))
+    listed = prepare(Experiment.from_dict(SMALL), seeds=[2, 4])
+    counted = prepare(Experiment.from_dict({**SMALL, "seed": 4}))
     assert listed.seeds == (2, 4)
     np.testing.assert_array_equal(listed.shards[4].indices, counted.shards[4].indices)
 
@@ -140,8 +140,9 @@ def test_every_setting_has_a_sentence():
 
 
 def test_the_reference_page_is_up_to_date():
-    """Write it again with: paota settings --markdown > docs/settings.md"""
-    assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == markdown()
+    """Write it again with: python docs/_build/settings.py > docs/settings.md"""
+    made = runpy.run_path(str(ROOT / "docs" / "_build" / "settings.py"))["markdown"]()
+    assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == made
 
 
 def test_settings_are_listed(capsys):

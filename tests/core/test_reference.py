@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from paota import simulate
-from paota.experiment import Experiment
-from paota.simulate import plan
+from paota.base.units import dbm_to_w
+from paota.experiment.experiment import Experiment
+from paota.simulate import prepare
 from paota.simulate.schedule import Schedule
 from paota.timing.latency import Latencies
-from paota.units import dbm_to_w
 
 from .literal import paota as literal_paota
 
@@ -35,7 +35,7 @@ def test_engine_agrees_with_algorithm_1(payload, n0_dbm_per_hz):
         }
     )
     result = simulate.run(experiment)
-    prepared = plan(experiment)
+    prepared = prepare(experiment)
     shards = prepared.shards[3]
     latencies = Latencies(experiment.timing.latency, devices=6, seed=3)
     models = literal_paota(
@@ -68,4 +68,4 @@ def test_engine_agrees_in_double_precision():
 
 
 def _initial_model(prepared):
-    return np.asarray(Schedule(prepared).task(prepared.experiment.contestants[0]).initial_model(3), float)
+    return np.asarray(Schedule(prepared).problem(prepared.experiment.algorithms[0]).initial_model(3), float)

@@ -7,11 +7,11 @@ import tomllib
 import numpy as np
 import pytest
 
-from paota.errors import UserError
-from paota.experiment import Experiment
-from paota.runs import files
-from paota.runs.results import Result, Trajectory
-from paota.simulate import plan
+from paota.base import files
+from paota.base.errors import UserError
+from paota.experiment.experiment import Experiment
+from paota.results.result import Result, Trajectory
+from paota.simulate import prepare
 
 
 def trajectory(label, seed, accuracy, step_s, **extra):
@@ -77,7 +77,7 @@ def test_time_to_something_that_is_no_accuracy(result):
 def test_what_belongs_to_a_result_is_shown_in_a_line():
     """A notebook that shows a data set or an experiment shows no arrays."""
     experiment = Experiment.from_dict({"data": {"dataset": "synthetic", "devices": 6, "sizes": [30]}})
-    planned = plan(experiment)
+    planned = prepare(experiment)
     assert repr(experiment) == "<paota.Experiment 'paper': paota, local-sgd, cotaf with 6 devices on synthetic>"
     assert repr(planned.shards[0]) == "<paota.Shards of 6 devices with 30 to 30 samples>"
     assert re.fullmatch(

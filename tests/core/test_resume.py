@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from paota import simulate
+from paota.base import files
+from paota.base.errors import Interrupted, UserError
 from paota.cli import main
-from paota.errors import Interrupted, UserError
-from paota.experiment import Experiment
-from paota.runs import files
-from paota.runs.checkpoint import Checkpoints, Saved, differences
+from paota.experiment.experiment import Experiment
+from paota.results.checkpoint import Checkpoints, Saved, differences
 
 TABLE = {
     "rounds": 24,
@@ -28,7 +28,7 @@ TABLE = {
 
 
 def plan():
-    return simulate.plan(Experiment.from_dict(TABLE), seeds=2)
+    return simulate.prepare(Experiment.from_dict(TABLE), seeds=2)
 
 
 def outcome(result):
@@ -40,7 +40,7 @@ def outcome(result):
 
 @pytest.fixture(scope="module")
 def uninterrupted():
-    return outcome(simulate.execute(plan(), events_a_call=4))
+    return outcome(simulate.execute(plan(), events_per_call=4))
 
 
 class OneCall(Checkpoints):
@@ -64,7 +64,7 @@ def test_interrupted_and_resumed_after_every_call(tmp_path, uninterrupted):
     while True:
         checkpoints = OneCall(tmp_path / "c", simulate.identity(prepared))
         try:
-            result = simulate.execute(prepared, events_a_call=4, checkpoints=checkpoints, stop=checkpoints.stop)
+            result = simulate.execute(prepared, events_per_call=4, checkpoints=checkpoints, stop=checkpoints.stop)
             break
         except Interrupted:
             calls += 1
@@ -77,8 +77,8 @@ def test_the_cut_may_fall_anywhere(tmp_path, uninterrupted):
     prepared = plan()
     checkpoints = OneCall(tmp_path / "c", simulate.identity(prepared))
     with pytest.raises(Interrupted):
-        simulate.execute(prepared, events_a_call=7, checkpoints=checkpoints, stop=checkpoints.stop)
-    assert outcome(simulate.execute(prepared, events_a_call=4, checkpoints=checkpoints)) == uninterrupted
+        simulate.execute(prepared, events_per_call=7, checkpoints=checkpoints, stop=checkpoints.stop)
+    assert outcome(simulate.execute(prepared, events_per_call=4, checkpoints=checkpoints)) == uninterrupted
 
 
 @pytest.fixture
@@ -234,13 +234,13 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
 
 def test_an_edited_experiment_is_refused(tmp_path, capsys):
     prepared = plan()
-    from paota.runs.folder import begin_folder
+    from paota.results.folder import begin_folder
 
-    folder = begin_folder(tmp_path / "mine", prepared)
+    folder = begin_folder(tmp_path / "mine", prepared.experiment, prepared.seeds)
     checkpoints = Checkpoints(folder / "checkpoints", simulate.identity(prepared), every_s=0.0)
     with pytest.raises(Interrupted):
         simulate.execute(
-            prepared, checkpoints=checkpoints, stop=lambda: any((folder / "checkpoints").glob("*.npz")), events_a_call=1,
+            prepared, checkpoints=checkpoints, stop=lambda: any((folder / "checkpoints").glob("*.npz")), events_per_call=1,
             callbacks=[lambda told: None],
         )  # fmt: skip
     table = prepared.experiment.to_dict()

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from paota.cli.tables import fitting, print_table, show_summary
-from paota.experiment import Experiment
-from paota.runs.results import Result, Trajectory
+from paota.experiment.experiment import Experiment
+from paota.results.result import Result, Trajectory
+from paota.terminal.tables import fitting, print_table, show_summary
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.errors import UserError
+from paota.base.errors import UserError
 from paota.timing.latency import Latencies, Trace
 
 cells = st.sampled_from(["0", "1", "-1", "3.5", "nan", "inf", "1e400", "", '"', "x", "\x00", "é", "0" * 50])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from paota.base.errors import UserError
 from paota.data.dataset import Dataset
-from paota.errors import UserError
 
 
 class Tensor:

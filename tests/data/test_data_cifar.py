@@ -9,9 +9,10 @@ import tarfile
 import numpy as np
 import pytest
 
-from paota.data import bounded, cifar
+from paota.base import bounded
+from paota.base.errors import UserError
+from paota.data import cifar
 from paota.data.load import load_dataset
-from paota.errors import UserError
 
 MIB = 2**20
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paota.base.errors import UserError
 from paota.data.load import load_dataset
-from paota.errors import UserError
 
 QUICK, LONG = 100, 10_000
 

@@ -12,12 +12,12 @@ import sys
 import numpy as np
 import pytest
 
+from paota.base.errors import UserError
+from paota.base.registry import DATASETS
 from paota.data import mnist
 from paota.data.dataset import Dataset
 from paota.data.load import load_dataset
-from paota.errors import UserError
-from paota.experiment import Experiment
-from paota.registry import DATASETS
+from paota.experiment.experiment import Experiment
 
 # The checksums under which the unpacked MNIST files are known everywhere.
 PUBLISHED_SHA256 = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from paota.base.errors import UserError
+from paota.base.registry import PARTITIONS
 from paota.data.dataset import Dataset
 from paota.data.partition import Iid, Natural, deal
-from paota.errors import UserError
-from paota.registry import PARTITIONS
 
 
 def dataset_of(device_train) -> Dataset:

@@ -7,8 +7,8 @@ import mmap
 import numpy as np
 import pytest
 
+from paota.base.errors import UserError
 from paota.data.load import load_dataset
-from paota.errors import UserError
 
 
 @pytest.fixture

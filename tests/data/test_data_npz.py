@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paota.data import bounded
+from paota.base import bounded
+from paota.base.errors import UserError
 from paota.data.dataset import Dataset
 from paota.data.load import load_dataset
-from paota.errors import UserError
 
 MIB = 2**20
 RAMP = np.linspace(-1.0, 1.0, 6 * 20).reshape(6, 4, 5)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from paota.base.errors import UserError
+from paota.base.registry import PARTITIONS
 from paota.data.dataset import Dataset
 from paota.data.partition import Dirichlet, Iid, LabelShards, Paper, RareClass
 from paota.data.sampling import blocks, draw_distinct, ragged_ranges
 from paota.data.shards import Shards, describe
-from paota.errors import UserError
-from paota.registry import PARTITIONS
 
 LABELS = st.lists(st.sampled_from([0, 1, 2, 5, 9]), min_size=1, max_size=120).map(lambda y: np.array(y, np.int32))
 ANY_PARTITION = st.one_of(

@@ -1,7 +1,7 @@
 import pytest
 
-from paota import plugins
-from paota.registry import KINDS
+from paota.base import plugins
+from paota.base.registry import KINDS
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import pytest
 
 import paota
 from paota.air.settings import Air
-from paota.registry import ALGORITHMS, CHANNELS, DIGITAL_UPLINKS, PATH_LOSSES
+from paota.base.registry import ALGORITHMS, CHANNELS, DIGITAL_UPLINKS, PATH_LOSSES
 
 ROOT = Path(__file__).parents[2]
 ALGORITHMS_PAGE = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ def test_the_field_has_all_algorithms_with_the_same_budget(field):
     made = paota.Experiment.from_dict(
         {"algorithms": [{**entry, "label": str(i)} for i, entry in enumerate(entries)]}  # all of them are valid
     )
-    assert {contestant.algorithm_name for contestant in made.contestants} == set(ALGORITHMS)
+    assert {entry.algorithm_name for entry in made.algorithms} == set(ALGORITHMS)
     assert {len(rival.variants()) for rival in rivals if rival.label != "paota-plus"} == {4}
 
 
@@ -82,7 +82,7 @@ def test_the_street_has_one_power_for_all(field):
     """0.2 W a digital sender; an analog one's limit is on the sum of its 8070 symbols, also beside options of its own."""
     labels = {rival.label: rival for rival in field.RIVALS}
     asked = {
-        label: paota.Experiment.from_dict(field.Cell("street", labels[label], 0, 0).experiment()).contestants[0]
+        label: paota.Experiment.from_dict(field.Cell("street", labels[label], 0, 0).experiment()).algorithms[0]
         for label in ("fedbuff", "threshold")
     }
     assert asked["fedbuff"].power.max_power_w == 0.2

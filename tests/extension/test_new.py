@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import paota
-from paota import plugins
+from paota.base import plugins
+from paota.base.registry import ALGORITHMS
 from paota.cli import main
 from paota.cli.new import KINDS
-from paota.registry import ALGORITHMS
+
+pytestmark = pytest.mark.bare
 
 SOURCE = Path(paota.__file__).parents[1]
 
@@ -25,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("kinds", "tests"),
-    [pytest.param(["algorithm"], 2, id="algorithm"), pytest.param(KINDS, 11, id="all", marks=pytest.mark.slow)],
+    [pytest.param(["algorithm"], 2, id="algorithm"), pytest.param(KINDS, 13, id="all", marks=pytest.mark.slow)],
 )
 def test_the_skeletons_pass_their_own_tests(folder, capsys, kinds, tests):
     """All kinds in one process: most of its time is importing JAX."""
@@ -57,21 +59,21 @@ def test_a_run_with_a_plug_in_opens_without_it(folder, capsys, monkeypatch):
     small = ["--set", "rounds=2", "--set", "model.name=softmax", "--set", 'algorithms=[{name="my-policy"}]']
     assert main(["run", "my_policy.toml", *small, "--out", "run", "--quiet"]) == 0
     whole = paota.load("run")
-    assert whole.experiment.contestants[0].label == "my-policy"
+    assert whole.experiment.algorithms[0].label == "my-policy"
     assert f"paota run experiment.toml --plugin {folder.resolve()}/my_policy.py" in Path("run/report.html").read_text()
     monkeypatch.setattr(ALGORITHMS, "_things", {k: v for k, v in ALGORITHMS._things.items() if k != "my-policy"})
     monkeypatch.setattr(plugins, "_LOADED", {})
+    monkeypatch.delitem(sys.modules, "my_policy")
     Path("my_policy.py").write_text("raise SystemExit('a run folder must not run code')\n")
     opened = paota.load("run")
     np.testing.assert_array_equal(opened.array("my-policy", "test_loss"), whole.array("my-policy", "test_loss"))
     assert opened.experiment.to_dict() == whole.experiment.to_dict()
     assert "my-policy" in repr(opened)
-    assert (
-        repr(opened.experiment) == "<paota.RecordedExperiment 'my-policy', as data only: unknown algorithm 'my-policy'>"
-    )
+    why = "the Python code that this folder names is not run unasked"
+    assert repr(opened.experiment) == f"<paota.RecordedExperiment 'my-policy', as data only: {why}>"
     assert main(["report", "run", "--out", "again.html"]) == 0
     assert "--plugin" in Path("again.html").read_text()
-    with pytest.raises(paota.UserError, match=r"opened as data.*unknown algorithm 'my-policy'.*register its plug-in"):
+    with pytest.raises(paota.UserError, match=r"opened as data.*look at '.*my_policy.py'.*trust_plugins=True"):
         opened.shards  # noqa: B018
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import paota
 from paota import UserError
-from paota.plugins import load_plugin
-from paota.registry import KINDS, Registry
-from paota.simulate import plan
+from paota.base.plugins import load_plugin
+from paota.base.registry import KINDS, Registry
+from paota.simulate import prepare
 
 CHANNEL = """from dataclasses import dataclass
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def test_a_digital_uplink_of_your_own_costs_time():
     table = {"rounds": 3, "algorithms": [{"name": "local-sgd"}]}
     table["data"] = {"dataset": "synthetic", "devices": 4, "sizes": [30]}
     free, mine = (
-        plan(paota.Experiment.from_dict({**table, "air": {"digital": name}})).timelines["local-sgd", 0]
+        prepare(paota.Experiment.from_dict({**table, "air": {"digital": name}})).timelines["local-sgd", 0]
         for name in ("ideal", "half-band")
     )
     assert np.all(mine.time_s > free.time_s)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from helpers.timelines import asynchronous, periodic, synchronous
 
 from paota.faults.settings import Faults, Guards
 from paota.faults.timing import FaultyLatencies, apply_faults
 from paota.timing.latency import Latencies, PerDevice, Uniform
-from paota.timing.schemes import asynchronous, periodic, synchronous
 from paota.timing.timeline import Horizon
 
 NO_GUARDS = Guards()

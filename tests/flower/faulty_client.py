@@ -6,7 +6,7 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from paota.flower import LocalResult, LocalTask, answer_hello, answer_order, prepare_jax, train_with_jax
+from paota.deploy import LocalResult, LocalTask, answer_hello, answer_order, prepare_jax, train_with_jax
 
 APP_FOLDER = Path(__file__).parent.parent
 

@@ -11,9 +11,9 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 import paota
-from paota.flower.client_app import answer_hello, answer_order, train_with_jax
-from paota.flower.server_app import serve
-from paota.runs.files import to_toml
+from paota.base.files import to_toml
+from paota.deploy.client import answer_hello, answer_order, train_with_jax
+from paota.deploy.server_app import serve
 from paota.timing.latency import Latencies
 
 from .memory_grid import JumpingClock, MemoryGrid

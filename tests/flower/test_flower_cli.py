@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import paota
+from paota.base.lock import only_one
+from paota.base.registry import ALGORITHMS
 from paota.cli import main
-from paota.flower.deployment import Deployment
-from paota.registry import ALGORITHMS
+from paota.deploy import namespace as private
+from paota.deploy.processes import free_port
+from paota.deploy.settings import Deployment
 
 WITHOUT_FLOWER = """
 import sys
@@ -29,7 +35,7 @@ def test_without_the_extra_one_sentence_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_FLOWER], capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert done.stderr.strip() == (
-        "paota: a deployment needs Flower, which is not installed: pip install 'paota[flower]'"
+        "paota: a deployment needs Flower, which is not installed: pip install 'flwr<1.43,>=1.41'"
     )
     assert done.stdout == ""
 
@@ -53,14 +59,14 @@ def test_the_experiment_is_a_file_of_the_app_or_a_preset_with_changes(tmp_path: 
 
 def test_algorithms_are_chosen_by_label_and_must_be_deployable() -> None:
     experiment = paota.Experiment.preset("quick")
-    assert [c.label for c in Deployment(algorithms="local-sgd, paota").contestants(experiment)] == [
+    assert [c.label for c in Deployment(algorithms="local-sgd, paota").chosen(experiment)] == [
         "local-sgd",
         "paota",
     ]
     with pytest.raises(paota.UserError, match="did you mean 'paota'"):
-        Deployment(algorithms="poata").contestants(experiment)
+        Deployment(algorithms="poata").chosen(experiment)
     others = [{"name": name} for name in ALGORITHMS if ALGORITHMS[name].__module__.startswith("paota.")]
-    assert len(Deployment().contestants(paota.Experiment.from_dict({"algorithms": others}))) == len(others)
+    assert len(Deployment().chosen(paota.Experiment.from_dict({"algorithms": others}))) == len(others)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +123,7 @@ def test_keys_are_made_once_and_secrets_are_the_owners(tmp_path: Path, capsys: p
         "ca.crt", "server.crt", "server.key", "node-0", "node-0.pub", "node-1", "node-1.pub",
     }  # fmt: skip
     assert {(keys / name).stat().st_mode & 0o777 for name in ("server.key", "node-0", "node-1")} == {0o600}
-    from paota.flower.certificates import make_node_key
+    from paota.deploy.certificates import make_node_key
 
     (tmp_path / "open").write_text("somebody else's file")
     (tmp_path / "open").chmod(0o644)
@@ -132,6 +138,71 @@ def test_keys_are_made_once_and_secrets_are_the_owners(tmp_path: Path, capsys: p
     assert "has no node-2" in capsys.readouterr().err
 
 
+def paota_says(*words: str, before: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Exit code and all output of the program."""
+    done = subprocess.run([*before, sys.executable, "-m", "paota", *words], capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+    assert main(["keys", str(tmp_path / "keys"), "--devices", "2", "--names", "localhost"]) == 0
+    return tmp_path / "keys"
+
+
+def test_a_port_in_use_is_one_sentence(keys: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        address = f"127.0.0.1:{used.getsockname()[1]}"
+        words = ["--set", "data.devices=2", "--listen", address, "--keys", str(keys), "--out", str(tmp_path / "run")]
+        assert paota_says("deploy", "--preset", "quick", *words) == (
+            2,
+            f"paota: cannot listen on {address}: Address already in use\n",
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_another_process_goes_on_with_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+    (tmp_path / "checkpoint-0").mkdir()
+    (tmp_path / "checkpoint-0" / "state.npz").touch()
+    (tmp_path / "experiment.toml").write_text("rounds = 3\n[data]\ndevices = 2\n")
+    with only_one(tmp_path):
+        assert main(["deploy", "--resume", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (f"paota: another process is at work in '{tmp_path}': wait for it, or stop it\n")
+
+
+WITHOUT_NAMESPACES = ("unshare", "-Ur", "sh", "-c", 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"', "sh")
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare, of util-linux")
+@pytest.mark.parametrize("command", ["device", "deploy", "deploy --listen"])
+def test_where_other_users_cannot_be_kept_out_nothing_starts_unless_the_user_says_so(
+    command: str, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    port = free_port()
+    if command == "device":
+        words = ["device", f"localhost:{port}", "--keys", str(keys), "--device", "0", "--devices", "2"]
+    else:
+        words = ["deploy", "--preset", "quick", "--set", "data.devices=2", "--out", str(tmp_path / "run")]
+        words += ["--listen", f"127.0.0.1:{port}", "--keys", str(keys)] if "--listen" in command else []
+    assert paota_says(*words, before=WITHOUT_NAMESPACES) == (2, f"{private.REFUSED}\n")
+    assert not (tmp_path / "run").exists()
+    latest = time.monotonic() + 30
+    while list((tmp_path / "tmp").iterdir()):
+        assert time.monotonic() < latest, "temporary files are left"
+        time.sleep(0.1)
+
+
+def test_only_a_program_moves_into_a_namespace(keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["device", "localhost:1", "--keys", str(keys), "--device", "0", "--devices", "2"]) == 2
+    assert "with --shared-loopback" in capsys.readouterr().err
+
+
 class Stopped(Exception):
     pass
 
@@ -142,7 +213,7 @@ def test_a_device_goes_on_when_its_server_forgets_it_but_not_where_it_never_work
 ) -> None:
     """Real processes in place of the SuperNode, which end with these codes."""
     pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
-    from paota.flower import local
+    from paota.deploy import federation as local
 
     monkeypatch.setattr(local, "FIRST_PAUSE_S", 0.01)
     begun: list[int] = []

@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
 
 import paota
-from paota.flower.local import LocalFederation
+from paota.deploy.federation import LocalFederation
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
 DEVICES, PERIOD_S, ROUNDS = 5, 4.0, 12

@@ -17,7 +17,7 @@ pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 
 import paota
-from paota.flower.history import CheckpointFolder
+from paota.deploy.history import CheckpointFolder
 
 from .harness import deploy, make_grid, run
 from .memory_grid import MemoryGrid
@@ -225,7 +225,7 @@ class StuckGrid(MemoryGrid):
 
 
 def test_a_pull_that_hangs_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paota.flower.grid.STUCK_S", 0.2)
+    monkeypatch.setattr("paota.deploy.flower_transport.STUCK_S", 0.2)
     grid = make_grid(tmp_path, TABLE, StuckGrid)
     grid.released = threading.Event()  # type: ignore[attr-defined]
     for k in range(K):

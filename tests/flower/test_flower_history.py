@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import paota
-from paota.flower.history import Checkpoint, CheckpointFolder, History
-from paota.flower.roster import Incident
-from paota.timing.timeline import Participants
+from paota.deploy.history import Checkpoint, CheckpointFolder, History
+from paota.deploy.roster import Incident
+from paota.timing.timeline import COLUMNS, Trainings
 
 
 def event(number: int, ready: int) -> dict[str, np.ndarray]:
     devices = np.arange(ready)
-    who = Participants(devices, devices * 0 + number, devices + 7, devices * 0.5, devices + 8.0 * number)
+    who = Trainings(devices, devices * 0 + number, devices + 7, devices * 0.5, devices + 8.0 * number)
     return {
         "time_s": np.array(8.0 * number), "judged": np.array([math.nan, math.nan, 0.5]), "noise_std": np.array(1e-3),
-        "per_device": np.full((4, ready), 0.1 * number), **who._asdict(),
+        "per_device": np.full((4, ready), 0.1 * number), **{name: getattr(who, name) for name in COLUMNS},
     }  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def test_a_round_is_written_once_and_once_more_when_it_is_judged(tmp_path: Path)
         before = stamps(folder.path)
         folder.save(checkpoint(history))
         assert stamps(folder.path) == before  # nothing new
-        history.judged[-1] = (0.5, 1.0, 0.5)
+        history.evaluations[-1] = (0.5, 1.0, 0.5)
         folder.save(checkpoint(history))
         changed = {name for name, stamp in stamps(folder.path).items() if stamp != before[name]}
         assert changed == {f"round-{number:06d}.npz"}

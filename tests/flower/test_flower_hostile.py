@@ -17,10 +17,10 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 import paota
-from paota.flower.answers import Arrival
-from paota.flower.client_app import LocalResult, LocalTask, answer_hello, answer_order, train_with_jax
-from paota.flower.influence import Influence
-from paota.flower.roster import Flight
+from paota.deploy.answers import Arrival
+from paota.deploy.client import LocalResult, LocalTask, answer_hello, answer_order, train_with_jax
+from paota.deploy.influence import Influence
+from paota.deploy.roster import Flight
 
 from .harness import make_grid, run
 
@@ -187,7 +187,7 @@ def test_a_node_cannot_take_the_place_of_another_device(tmp_path: Path, caplog: 
 
 
 def test_node_numbers_must_be_numbers() -> None:
-    from paota.flower.deployment import Deployment
+    from paota.deploy.settings import Deployment
 
     assert Deployment(nodes="18446744073709551615, 7").device_of_node == {18446744073709551615: 0, 7: 1}
     with pytest.raises(paota.UserError, match="nodes must be whole numbers"):

@@ -1,15 +1,10 @@
-"""`paota deploy --listen` with `paota device`s, and somebody on the same network who has the certificate of the CA."""
+"""`paota deploy --listen` with `paota device`s, and an attacker on the same network who has the certificate of the CA."""
 
 from __future__ import annotations
 
-import http.client
 import os
 import signal
-import socket
-import ssl
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,26 +13,20 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
 
 import paota
-from paota.cli import main
-from paota.flower import private
-from paota.flower.processes import free_port, listening
+from paota.deploy.processes import listening
 
-EXPERIMENT = """
-name = "listened"
-rounds = 3
-[data]
-dataset = "synthetic"
-devices = 2
-sizes = [40]
-[training]
-local_steps = 2
-[timing]
-period_s = 4.0
-[[algorithms]]
-name = "paota"
-payload = "update"
-"""
-LIMIT_S = 300.0  # a hang must not last
+from .listening import (
+    EXPERIMENT,
+    LIMIT_S,
+    Server,
+    listening_server,
+    processes_naming,
+    request,
+    superlink_port,
+    wait_for,
+)
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc; namespaces are Linux's")
 
 # What an attacker tries: Flower's control and runtime APIs, by every spelling that a server might take for them.
 FORBIDDEN = [
@@ -48,111 +37,58 @@ FORBIDDEN = [
 ]  # fmt: skip
 
 
-def processes_naming(text: str) -> dict[int, list[str]]:
-    """Processes of this machine whose command line contains `text`."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            except OSError:
-                continue
-            if any(text in word for word in words):
-                found[int(entry.name)] = words
-    return found
-
-
-def wait_for(what: str, condition, patience_s: float = LIMIT_S) -> None:  # type: ignore[no-untyped-def]
-    latest = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < latest, what
-        time.sleep(0.2)
-
-
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path]]:
-    keys, port = tmp_path / "keys", free_port()
-    (tmp_path / "e.toml").write_text(EXPERIMENT)
-    assert main(["keys", str(keys), "--devices", "2", "--names", "localhost"]) == 0
-    command = [
-        sys.executable, "-m", "paota", "deploy", str(tmp_path / "e.toml"), "--listen", f"127.0.0.1:{port}",
-        "--keys", str(keys), "--out", str(tmp_path / "run"),
-    ]  # fmt: skip
-    with (tmp_path / "deploy.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
-    try:
-        wait_for("the gateway listens", lambda: listening(port) or process.poll() is not None)
-        yield process, port, keys
-    finally:
-        process.kill()
-        process.wait()
+def server(tmp_path: Path) -> Iterator[Server]:
+    with listening_server(tmp_path) as started:
+        yield started
 
 
-def superlink_port(keys: Path) -> int:
-    def find() -> list[int]:
-        lines = [w for w in processes_naming(str(keys)).values() if any(x.endswith(".superlink") for x in w)]
-        return [int(words[words.index("--port") + 1]) for words in lines]
-
-    wait_for("the SuperLink starts", find)
-    return find()[0]
-
-
-def request(port: int, keys: Path, path: str, method: str = "POST") -> tuple[int, bytes]:
-    trust = ssl.create_default_context(cafile=str(keys / "ca.crt"))
-    connection = http.client.HTTPSConnection("localhost", port, context=trust, timeout=30)
-    connection.putrequest(method, path, skip_accept_encoding=True)
-    connection.putheader("content-length", "0")
-    connection.endheaders()
-    answer = connection.getresponse()
-    body = answer.read()
-    connection.close()
-    return answer.status, body
+def server_app(port: int) -> list[str]:
+    """The arguments of the ServerApp's process at the SuperLink on `port`."""
+    for words in processes_naming(f":{port}").values():
+        if any("flwr-serverapp" in word for word in words):
+            return words
+    return []
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc, and loopbacks of one's own are Linux's")
-def test_devices_take_part_and_an_attacker_reaches_nothing_but_the_fleet_api(
-    server: tuple[subprocess.Popen[bytes], int, Path], tmp_path: Path
-) -> None:
-    process, port, keys = server
+def test_devices_take_part_and_an_attacker_reaches_nothing_but_the_fleet_api(server: Server) -> None:
+    port, keys = server.port, server.keys
     inner = superlink_port(keys)
     for path in FORBIDDEN:
         assert request(port, keys, path) == (404, b"not here\n"), path
         assert request(port, keys, path, "GET")[0] == 404, path
     wait_for("the SuperLink answers", lambda: request(port, keys, "/v1/fleet/pull-messages")[0] != 502)
     assert request(port, keys, "/v1/fleet/pull-messages")[1] != b"not here\n"  # Flower's own answer
-    allowed = subprocess.run(
-        [sys.executable, "-IS", private.__file__, "sh", "-c", "echo $PAOTA_LOOPBACK"], capture_output=True
-    )
-    if allowed.stdout.strip() == b"private":  # nobody outside reaches the SuperLink itself, on loopback neither
-        with socket.socket() as probe:
-            probe.settimeout(2)
-            assert probe.connect_ex(("127.0.0.1", inner)) != 0
-    devices = [
-        subprocess.Popen(
-            [sys.executable, "-m", "paota", "device", f"localhost:{port}", "--keys", str(keys), "--device", str(k),
-             "--devices", "2"],
-            cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )
-        for k in range(2)
-    ]  # fmt: skip
-    try:
-        code = process.wait(timeout=LIMIT_S)
-    finally:
-        for device in devices:
-            device.send_signal(signal.SIGTERM)
-            device.wait(timeout=30)
-    told = (tmp_path / "deploy.log").read_text()
-    assert code == 0, told
-    result = paota.load(tmp_path / "run")
-    assert set(result.devices["device"].tolist()) == {0, 1}, told
-    wait_for("nobody is left", lambda: not processes_naming(str(keys)), 30.0)
+    assert not listening(inner)  # the SuperLink itself is out of reach, on loopback too
+    wait_for("the ServerApp starts", lambda: server_app(inner))
+    assert "--token" not in server_app(inner)
+    with server.devices():
+        code = server.process.wait(timeout=LIMIT_S)
+    assert code == 0, server.told
+    result = paota.load(server.folder / "run")
+    assert set(result.devices["device"].tolist()) == {0, 1}, server.told
+    wait_for("no process is left", lambda: not processes_naming(str(keys)), 30.0)
+    wait_for("no temporary file is left", lambda: not list(server.temporary.iterdir()), 30.0)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_model_larger_than_a_request_may_be_reaches_the_server_and_the_devices(tmp_path: Path) -> None:
+    """Flower sends it in pieces: 3.4 million parameters, 13 MB."""
+    large = EXPERIMENT.replace("rounds = 3", "rounds = 1").replace("period_s = 4.0", "period_s = 60.0")
+    large = large.replace('name = "paota"\npayload = "update"', 'name = "local-sgd"')
+    with (
+        listening_server(tmp_path, large + '[model]\nname = "mlp"\nhidden = [1800, 1800]\n') as server,
+        server.devices(),
+    ):
+        assert server.process.wait(timeout=LIMIT_S) == 0, server.told
+    (only,) = paota.load(tmp_path / "run").trajectories
+    assert only.model.nbytes > 2 * 5 * 2**20
+    assert set(only.devices["device"].tolist()) == {0, 1}
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_no_signal_leaves_an_orphan(server: tuple[subprocess.Popen[bytes], int, Path], number: signal.Signals) -> None:
-    process, _, keys = server
-    superlink_port(keys)
-    os.kill(process.pid, number)
-    process.wait(timeout=30)
-    wait_for("nobody is left", lambda: not processes_naming(str(keys)), 30.0)
+def test_no_signal_leaves_an_orphan(server: Server, number: signal.Signals) -> None:
+    superlink_port(server.keys)
+    os.kill(server.process.pid, number)
+    server.process.wait(timeout=30)
+    wait_for("no process is left", lambda: not processes_naming(str(server.keys)), 30.0)
+    wait_for("the gateway's folder is gone", lambda: not list(server.temporary.glob("paota-gateway-*")), 30.0)

@@ -25,7 +25,8 @@ pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'
 import paota
 from paota.cli import main
 
-from .test_flower_listen import FORBIDDEN, processes_naming, superlink_port
+from .listening import processes_naming, superlink_port
+from .test_flower_listen import FORBIDDEN
 
 pytestmark = [
     pytest.mark.slow,
@@ -170,7 +171,8 @@ def test_an_attacker_on_another_machine_or_of_another_user_reaches_the_fleet_api
     inner = superlink_port(keys)
     named = processes_naming(str(keys))
     superlink = next(pid for pid, words in named.items() if any(word.endswith(".superlink") for word in words))
-    socket_file = next(words[-2] for words in named.values() if "paota.flower.gateway" in words)
+    gateway = next(words for words in named.values() if "paota.deploy.gateway" in words)
+    socket_file = gateway[gateway.index("paota.deploy.gateway") + 1]
 
     def attack(place: str, user: int) -> dict[str, Any]:
         words = [SERVER, str(inner), str(public), str(superlink), socket_file, *FORBIDDEN]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.flower.answers import Answer, Refused, accept
-from paota.flower.layout import Layout, Malformed
-from paota.flower.roster import Flight, Roster
+from paota.deploy.answers import Answer, Refused, accept
+from paota.deploy.layout import Layout, Malformed
+from paota.deploy.roster import Flight, Roster
 
 LAYOUT = Layout(("0.bias", "0.weight"), ((2,), (2, 3)))
 START = np.arange(8, dtype=np.float32)
@@ -122,7 +122,7 @@ def test_a_node_with_a_wrong_number_does_not_take_part() -> None:
 
 def test_an_incident_is_logged_once_and_counted_afterwards(caplog: pytest.LogCaptureFixture) -> None:
     r = roster()
-    with caplog.at_level(logging.WARNING, logger="paota.flower"):
+    with caplog.at_level(logging.WARNING, logger="paota.deploy"):
         for i in range(5):
             r.note(1, "not finite", "3 of 8 values are NaN or infinite", float(i))
     assert len(caplog.records) == 1

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paota.models.layers import activated, kernels_allowed
+from paota.models.layers import activated, activated_by
 from paota.training.kernels import convolution
 
 pytestmark = pytest.mark.skipif(not convolution.available(), reason="no C++ compiler")
@@ -40,7 +40,7 @@ def values_and_gradients(case, by_kernel: bool, arguments):
     call = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2, 3), has_aux=True))
     if not by_kernel:
         return call(*arguments)
-    with kernels_allowed():
+    with activated_by(convolution.activate):
         assert "paota_activate_gradient" in call.lower(*arguments).as_text()
         return call(*arguments)
 
@@ -55,7 +55,7 @@ def test_as_the_plain_operations(case):
 
 def test_ties_go_to_the_first_of_a_window_and_nothing_passes_a_closed_relu():
     x = jnp.array([[1.0, 1.0], [1.0, 0.5]]).reshape(1, 2, 2, 1)
-    with kernels_allowed():
+    with activated_by(convolution.activate):
         gradient = jax.grad(lambda x, bias: activated(x, bias, pooled=True).sum())
         np.testing.assert_array_equal(gradient(x, jnp.zeros(1)).ravel(), [1, 0, 0, 0])
         np.testing.assert_array_equal(gradient(x, jnp.full(1, -1.0)).ravel(), [0, 0, 0, 0])
@@ -66,12 +66,12 @@ def test_ties_go_to_the_first_of_a_window_and_nothing_passes_a_closed_relu():
 def test_nan_stays_nan(place, groups):
     x = np.zeros((1, 2, 2, 1), np.float32)
     x.flat[place] = np.nan
-    with kernels_allowed():
+    with activated_by(convolution.activate):
         assert np.isnan(activated(jnp.asarray(x), jnp.zeros(1), jnp.ones(1), groups=groups, pooled=True)).all()
 
 
 def test_an_image_does_not_depend_on_its_company():
     x, bias, scale, _ = operands((9, 6, 6, 16), False)
-    with kernels_allowed():
+    with activated_by(convolution.activate):
         all_, some = (activated(part, bias, scale, groups=4, pooled=True) for part in (x, x[4:6]))
     np.testing.assert_array_equal(all_[4:6], some)

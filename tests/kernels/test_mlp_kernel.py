@@ -15,9 +15,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from paota import simulate
+from paota.base.settings import as_tree, defaults, parse
 from paota.models.mlp import Mlp
 from paota.models.softmax import Softmax
-from paota.settings import as_tree, defaults, parse
 from paota.training.kernels import build, mlp
 from paota.training.learner import GenericLearner, Orders, choose
 from paota.training.settings import Training
@@ -63,7 +63,7 @@ class Case:
 
     def judge(self, learner, first=0, count=50):
         x = jax.tree.map(jnp.asarray, learner.encode(self.x))
-        judged = jax.jit(learner.judge, static_argnames="count")
+        judged = jax.jit(learner.evaluate, static_argnames="count")
         sums = judged(self.ring[1], x, jnp.asarray(self.y), jnp.asarray(self.weight), first, count=count)
         return np.concatenate([np.ravel(part) for part in sums])  # score, loss, right answers by label
 
@@ -184,7 +184,7 @@ def test_equal_logits_count_as_argmax_counts_them():
     learner = mlp.FusedMlp((1, 3))
     x = jax.tree.map(jnp.asarray, learner.encode(np.zeros((3, 1), np.uint8)))
     flat = jnp.zeros(6)  # all logits equal: argmax is class 0
-    accuracy, loss, by_label = jax.jit(learner.judge, static_argnames="count")(
+    accuracy, loss, by_label = jax.jit(learner.evaluate, static_argnames="count")(
         flat, x, jnp.array([0, 1, 2], jnp.int32), jnp.full(3, 1 / 3), 0, count=3
     )
     np.testing.assert_allclose([accuracy, loss], [1 / 3, np.log(3)], rtol=1e-6)

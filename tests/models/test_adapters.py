@@ -13,7 +13,7 @@ import pytest
 
 import paota
 from paota.models.base import FunctionModel
-from paota.models.own import as_model, fitted
+from paota.models.custom import as_model, fitted
 from paota.models.softmax import Softmax
 
 from .nets import CLASSES, FEATURES, accuracy, apply, equinox_net, init, linen_net, nnx_net, table, torch_net

@@ -16,13 +16,13 @@ SMALL = {
 BOTH = [{"name": "paota"}, {"name": "local-sgd", "participants": 3}]
 
 
-def models(algorithms, seeds: int, events_a_call: int) -> dict[tuple[str, int], bytes]:
-    result = simulate.run({**SMALL, "algorithms": algorithms}, seeds=seeds, events_a_call=events_a_call)
+def models(algorithms, seeds: int, events_per_call: int) -> dict[tuple[str, int], bytes]:
+    result = simulate.run({**SMALL, "algorithms": algorithms}, seeds=seeds, events_per_call=events_per_call)
     return {(t.label, t.seed): t.model.tobytes() for t in result.trajectories}
 
 
 @pytest.mark.bits
 def test_chunk_company_and_seeds_change_nothing():
-    together, alone = models(BOTH, seeds=2, events_a_call=1), models(BOTH[:1], seeds=1, events_a_call=4)
+    together, alone = models(BOTH, seeds=2, events_per_call=1), models(BOTH[:1], seeds=1, events_per_call=4)
     assert len(together) == 4
     assert alone["paota", 0] == together["paota", 0] != together["paota", 1]

@@ -8,7 +8,7 @@ import pytest
 import paota
 from paota import UserError
 from paota.models.base import FunctionModel
-from paota.models.own import as_model
+from paota.models.custom import as_model
 
 from .nets import FEATURES, accuracy, apply, equinox_net, init, table
 

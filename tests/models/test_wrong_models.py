@@ -9,9 +9,11 @@ import pytest
 import paota
 from paota import UserError
 from paota.models.base import FunctionModel
-from paota.models.own import fitted
+from paota.models.custom import fitted
 
 from .nets import FEATURES, apply, init, linen_net, nnx_net, table, torch_net
+
+pytestmark = pytest.mark.bare
 
 
 def eqx_module(make):
@@ -79,7 +81,7 @@ def test_mistakes_get_one_sentence(mistake):
 def test_without_torch(tmp_path, monkeypatch):
     (tmp_path / "needs_torch.py").write_text("import torch\n\ndef build(): ...\n")
     monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
-    with pytest.raises(UserError, match=r"needs torch, which is not installed: pip install 'paota\[torch\]'"):
+    with pytest.raises(UserError, match=r"needs torch, which is not installed: pip install 'torch>=2.2'"):
         fitted(as_model_by_name(tmp_path, "needs_torch:build"), (8, 8), 10)
 
 

@@ -9,16 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from paota.errors import UserError
+from paota.base.errors import UserError
+from paota.base.registry import MODELS
 from paota.models.base import cross_entropy
 from paota.models.cnn import Cnn
 from paota.models.fedavg_cnn import FedAvgCnn
-from paota.models.layers import group_norm, kernels_allowed
+from paota.models.layers import activated_by, group_norm
 from paota.models.lenet5 import LeNet5
 from paota.models.mlp import Mlp
 from paota.models.resnet import ResNet
 from paota.models.softmax import Softmax
-from paota.registry import MODELS
 from paota.training import convolution
 from paota.training.kernels import convolution as kernel
 
@@ -90,7 +90,7 @@ def test_it_learns(model, shape, learning_rate):
 
     accuracy = jax.jit(lambda params: (model.apply(params, x[-200:]).argmax(axis=-1) == y[-200:]).mean())
     start = model.init(jax.random.key(1), shape, 4)
-    with kernels_allowed() if kernel.available() else contextlib.nullcontext():
+    with activated_by(kernel.activate) if kernel.available() else contextlib.nullcontext():
         assert accuracy(start) < 0.6
         assert accuracy(trained(start)) > 0.95
 

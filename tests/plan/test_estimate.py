@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from paota.experiment import Experiment
-from paota.planner.candidates import law_of
-from paota.planner.estimate import Law, from_timeline, noise_std, simulated
-from paota.simulate import plan, run
+from paota.experiment.experiment import Experiment
+from paota.simulate import prepare, run
+from paota.studies.plan.candidates import law_of
+from paota.studies.plan.estimate import Law, from_timeline, noise_std, simulated
 
 UNIFORM = Law(
     np.zeros(1000, int), np.linspace(5, 15, 1000), np.ones(100)
@@ -45,7 +45,7 @@ def test_devices_that_differ_are_not_mixed():
 def test_beside_exact_timelines(timing):
     """The renewal argument and the timeline's own mean, for a hundred devices and a long time."""
     table = {"duration_s": 2000.0, "timing": timing, "algorithms": [{"name": "paota"}]}
-    made = plan(Experiment.from_dict({**table, "data": {"dataset": "synthetic", "devices": 100, "sizes": [10]}}))
+    made = prepare(Experiment.from_dict({**table, "data": {"dataset": "synthetic", "devices": 100, "sizes": [10]}}))
     (timeline,) = made.timelines.values()
     exact = from_timeline(timeline)
     said = Law.of(timeline, 100).periodic(made.experiment.timing.period_s)
@@ -60,7 +60,7 @@ def test_devices_that_come_and_go_count_by_the_time_that_they_are_there(tmp_path
     (tmp_path / "fleet.csv").write_text("device,time_s,available\n" + "".join(rows))
     table = {"duration_s": 2000.0, "algorithms": [{"name": "paota"}], "timing": {"fleet_file": "fleet.csv"}}
     table["data"] = {"dataset": "synthetic", "devices": 100, "sizes": [10]}
-    made = plan(Experiment.from_dict(table, base=tmp_path))
+    made = prepare(Experiment.from_dict(table, base=tmp_path))
     (timeline,) = made.timelines.values()
     law = law_of(made.experiment, timeline)
     said = law.periodic(8.0)
@@ -73,17 +73,17 @@ def test_devices_that_come_and_go_count_by_the_time_that_they_are_there(tmp_path
 def test_noise_beside_a_simulation(table):
     """PAOTA's noise as printed: sqrt(sigma^2 / 2) over the sum of the amplitudes."""
     experiment = Experiment.from_dict({**table, "algorithms": [{"name": "paota"}], "model": {"hidden": [4]}})
-    made = plan(experiment)
+    made = prepare(experiment)
     (timeline,) = made.timelines.values()
     law = Law.of(timeline, 8)
     pace = law.periodic(8.0)
     seen = simulated(run(experiment).trajectories)
-    said = noise_std(made, experiment.contestants[0], law, pace)
+    said = noise_std(made, experiment.algorithms[0], law, pace)
     assert said == pytest.approx(seen.noise_std, rel=0.5)
     assert seen.ready == pytest.approx(pace.ready, rel=0.25)
     quieter = experiment.override({"air.n0_dbm_per_hz": -194.0})
-    assert noise_std(made, quieter.contestants[0], law, pace) == pytest.approx(said / 10)
+    assert noise_std(made, quieter.algorithms[0], law, pace) == pytest.approx(said / 10)
     physical = experiment.override({"power.cap": "physical"})
-    assert 0 < noise_std(made, physical.contestants[0], law, pace) < math.inf
+    assert 0 < noise_std(made, physical.algorithms[0], law, pace) < math.inf
     unknown = physical.override({"algorithms.paota.payload": "update"})
-    assert math.isnan(noise_std(made, unknown.contestants[0], law, pace))
+    assert math.isnan(noise_std(made, unknown.algorithms[0], law, pace))

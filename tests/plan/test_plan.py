@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import paota
-from paota import planner
+from paota.base import files
+from paota.base.errors import UserError
+from paota.base.lock import only_one
 from paota.cli import main
-from paota.errors import UserError
-from paota.experiment import Experiment
-from paota.planner.search import Search
-from paota.runs import files
-from paota.runs.lock import only_one
+from paota.experiment.experiment import Experiment
+from paota.studies.plan import plan as planner
+from paota.studies.plan.search import Search
 
 OVER = {"timing.period_s": [4, 8, 12]}
 ASKED = {"target": 0.15, "over": OVER, "seeds": 2}
@@ -62,7 +62,7 @@ def test_milliseconds_keep_their_digits(whole):
 def test_the_costs_are_those_of_a_run(whole):
     """The finalist's seconds are what `paota.run` gives for its file, and the file is an experiment with one algorithm."""
     written = Experiment.from_file(whole.folder / "experiment.toml")
-    assert len(written.contestants) == 1
+    assert len(written.algorithms) == 1
     assert written.evaluation.stop_at == 0.15
     result = paota.run(written, seeds=2)
     again = [float(run.metrics["time_s"][-1]) for run in result.trajectories]
@@ -70,9 +70,9 @@ def test_the_costs_are_those_of_a_run(whole):
 
 
 def test_the_file_can_be_deployed(whole):
-    from paota.flower.deployment import scheme_of
+    from paota.deploy.settings import Deployment
 
-    assert scheme_of(Experiment.from_file(whole.folder / "experiment.toml").contestants[0]) is not None
+    assert len(Deployment().chosen(Experiment.from_file(whole.folder / "experiment.toml"))) == 1
 
 
 def test_processes_change_no_byte(table, whole, tmp_path):
@@ -132,7 +132,7 @@ def test_a_constraint_that_nobody_keeps(table):
 
 def test_of_a_large_fleet_a_part_is_searched_and_the_choice_checked_with_all(table, monkeypatch):
     """A timeline of the whole fleet is made for the choice alone, and no longer than the choice needs."""
-    monkeypatch.setattr("paota.planner.search.SEARCHED", 8)
+    monkeypatch.setattr("paota.studies.plan.search.SEARCHED", 8)
     table = {**table, "data": {**table["data"], "devices": 24}, "algorithms": [{"name": "paota"}]}
     made = paota.plan(table, target=0.15, over={"timing.period_s": [8, 12]}, seeds=1, jobs=1)
     assert made.choices["data.devices"] == 8

@@ -5,17 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from paota.errors import UserError
-from paota.experiment import Experiment
-from paota.planner import prepare
-from paota.planner.candidates import Candidate, base_of, candidates_of, entries_of
-from paota.planner.constraints import parse_constraint
-from paota.planner.halving import is_over, ranked, rungs, survivors
-from paota.planner.search import Search
-from paota.runs.results import Trajectory
-from paota.sweeps.equal_terms import planned
-from paota.sweeps.grid import Axis
-from paota.sweeps.metrics import parse_metric
+from paota.base.errors import UserError
+from paota.experiment.experiment import Experiment
+from paota.results.result import Trajectory
+from paota.studies.plan.candidates import Candidate, base_of, candidates_of, entries_of
+from paota.studies.plan.constraints import parse_constraint
+from paota.studies.plan.halving import is_over, ranked, rungs, survivors
+from paota.studies.plan.plan import prepare
+from paota.studies.plan.search import Search
+from paota.studies.sweep.fair_comparison import planned
+from paota.studies.sweep.grid import Axis
+from paota.studies.sweep.metrics import parse_metric
 
 BEST = parse_metric("seconds_to:0.8")
 
@@ -149,7 +149,7 @@ def test_axes_concern_those_who_have_them(table):
     axes = [Axis("timing.period_s", (4, 8, 12)), Axis("algorithms.paota.payload", ("model", "update"))]
     found = candidates_of(base, entries_of(own, ()), axes)
     assert [candidate.algorithm for candidate in found] == ["paota"] * 6 + ["local-sgd"]
-    assert found[-1].contestant.algorithm.participants is not None
+    assert found[-1].config.algorithm.participants is not None
     assert found[1].name == "paota, update, dT 4 s"
     with pytest.raises(UserError, match="did you mean 'paota'"):
         candidates_of(base, entries_of(own, ()), [Axis("algorithms.paot.payload", ("model",))])
@@ -157,7 +157,7 @@ def test_axes_concern_those_who_have_them(table):
 
 def test_trainings_of_milliseconds_do_not_make_millions_of_events(table, tmp_path, monkeypatch):
     """80 s hold millions of trainings of a small model; without --over a run has room for so many and no more."""
-    monkeypatch.setattr("paota.planner.candidates.MOST_UPDATES", 800)
+    monkeypatch.setattr("paota.studies.plan.candidates.MOST_UPDATES", 800)
     own = Experiment.from_dict({**table, "timing": {"latency": "work"}})
     search = Search(prepare(own, algorithms=["paota", "paota-plus", "threshold"]), tmp_path, jobs=1)
     assert search.given_s == 80

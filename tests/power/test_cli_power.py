@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import paota.cli
+from paota.base.errors import UserError
 from paota.cli import power
-from paota.errors import UserError
 from paota.power import solve
+
+pytestmark = pytest.mark.bare
 
 ROUND = {
     "p_max": 15,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from paota.errors import UserError
+from paota.base.errors import UserError
 from paota.power import p2 as exact
 from paota.power import problem_from, solve
 from paota.power.level import level, lower_bound

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from paota.errors import UserError
+from paota.base.errors import UserError
 from paota.power import instance, problem_from, solve, solve_problem
 from paota.power.instance import DEVICE_KEYS, SCALAR_KEYS, parse, read_bounded
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from paota.errors import UserError
+from paota.base.errors import UserError
 from paota.power import mip, solve
 
 
@@ -246,14 +246,14 @@ def test_a_run_hands_its_settings_to_the_solver(changes, options):
     import jax
     import jax.numpy as jnp
 
-    from paota.power.policy import optimise
+    from paota.base.settings import as_tree, parse
+    from paota.power.policy import solve_powers
     from paota.power.settings import Power
-    from paota.settings import as_tree, parse
 
     rho, theta = np.array([1.0, 0.75, 0.6, 1.0]), np.array([0.3, 0.9, 0.1, 0.7])
     power = as_tree(parse(Power, {"method": "mip", **changes}, "power"))
     arrays = [jnp.asarray(a) for a in (rho, theta, np.full(4, 15.0))]
     asked = {"num_devices": 4, "num_parameters": 10, "noise_power_w": 1e-3}
-    made = jax.jit(lambda power: optimise(*arrays, jnp.ones(4, bool), power, **asked))(power)
+    made = jax.jit(lambda power: solve_powers(*arrays, jnp.ones(4, bool), power, **asked))(power)
     alone = solve(p_max=15.0, rho=rho, theta=theta, method="mip", **asked, **options)
     np.testing.assert_allclose(made, alone.power, rtol=1e-5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from paota.errors import UserError
+from paota.base.errors import UserError
 from paota.power import solve
 
 

@@ -40,6 +40,9 @@ PATIENCE_S = 60.0
 
 
 def find_chromium() -> str | None:
+    """The path of Chromium or Chrome, None if there is none or `PAOTA_TEST_BROWSER=none` hides it."""
+    if os.environ.get("PAOTA_TEST_BROWSER") == "none":
+        return None
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 

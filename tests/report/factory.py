@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from paota.experiment import Experiment
-from paota.runs.results import Result, Trajectory
+from paota.experiment.experiment import Experiment
+from paota.results.result import Result, Trajectory
 
 AIR = ("power_sum", "weight_square_sum", "noise_std", "transmit_w_mean", "transmit_w_max", "over_budget")
 CEILING = {"paota": 0.84, "local-sgd": 0.86, "cotaf": 0.83}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paota.pages import write
+from paota.studies.report.report import write
 
 from .browser import Browser
 from .factory import make_result

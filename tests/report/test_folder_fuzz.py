@@ -13,18 +13,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paota import planner
-from paota.errors import UserError
-from paota.experiment import Experiment
-from paota.flower.history import CheckpointFolder
-from paota.live.follow import Follower
-from paota.reproduce import archive
-from paota.runs import files
-from paota.runs.checkpoint import Checkpoints, Saved
-from paota.runs.folder import load, read_unfinished
-from paota.sweeps import folder as sweep_folder
+from paota.base import files
+from paota.base.errors import UserError
+from paota.deploy.history import CheckpointFolder
+from paota.experiment.experiment import Experiment
+from paota.pages.page import render_news
+from paota.results.checkpoint import Checkpoints, Saved
+from paota.results.folder import load, read_unfinished
+from paota.studies.live.follow import Follower
+from paota.studies.live.page import run_page
+from paota.studies.plan import plan as planner
+from paota.studies.report.report import render
+from paota.studies.reproduce import archive
+from paota.studies.sweep import folder as sweep_folder
 
 from .factory import make_result
+from .test_live import STATE
 
 QUICK, LONG = 60, 10_000
 COUNTS = [pytest.param(QUICK), pytest.param(LONG, marks=pytest.mark.slow)]
@@ -34,6 +38,10 @@ EVIDENCE = {
     "quiet/paota/diverged": 3, "quiet/paota/radiated": 2, "noise/cotaf/levels_dbm": 4, "noise/cotaf/accuracy": (4, 3),
 }  # fmt: skip
 WORDS = [None, -1, 2**40, 2**70, 1e308, "x", "\x1b[31m", [], {}, True, [[1]], "9" * 5000]
+
+
+def look(folder: Path) -> None:
+    assert render_news(run_page(Follower(folder).look()))
 
 
 def spoilt(content: bytes, rng: random.Random) -> bytes:
@@ -114,6 +122,7 @@ def test_run_folders(tmp_path, count):
                 assert result.summary["algorithms"]
                 for label in result.labels:
                     result.by_device(label)
+                assert render([result])
                 read += not check
             except UserError as error:
                 assert "damaged" in str(error)
@@ -148,12 +157,12 @@ def test_what_says_how_to_go_on(tmp_path, count):
     plan = planner.prepare(Experiment.from_dict({"rounds": 3, "algorithms": [{"name": "paota"}]}), target=0.5)
     (tmp_path / "plan.json").write_text(json.dumps({**plan.identity(), "contents": {}}))
     files.write_npz(tmp_path / "evidence.npz", {name: np.ones(shape) for name, shape in EVIDENCE.items()})
-    (tmp_path / "live.json").write_text('{"format": 1, "title": "t", "units": []}')
+    (tmp_path / "live.json").write_text(json.dumps(STATE))
     (tmp_path / "rounds.csv").write_text("label,algorithm,seed,round,time_s\npaota,paota,0,1,8.0\n")
     files.write_npz(tmp_path / "state.npz", {"model": np.zeros(3), "trainings": np.zeros(2, int)})
     readers = {
         "unfinished.json": lambda: read_unfinished(tmp_path), "sweep.json": lambda: sweep_folder.read(tmp_path),
-        "live.json": lambda: Follower(tmp_path).look(), "rounds.csv": lambda: Follower(tmp_path).look(),
+        "live.json": lambda: look(tmp_path), "rounds.csv": lambda: look(tmp_path),
         "state.npz": lambda: CheckpointFolder(tmp_path).load(), "plan.json": lambda: planner.folders.read(tmp_path),
         "evidence.npz": lambda: archive.read(tmp_path / "evidence.npz"),
     }  # fmt: skip

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
+from paota.base.formatting import isolated
 from paota.pages.figure import Figure, Style, View, axes, coinciding, numbers
-from paota.pages.page import (
+from paota.pages.page import (  # fmt: skip
     Note,
     Page,
     Section,
@@ -26,8 +27,9 @@ from paota.pages.page import (
     environment,
     render,
     script_hash,
-)  # fmt: skip
-from paota.pages.words import isolated
+)
+
+pytestmark = pytest.mark.bare
 
 
 class Reader(HTMLParser):

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
+import select
+import socket
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paota import Callback, UserError, simulate
-from paota.experiment import Experiment
-from paota.live.follow import Follower
-from paota.live.server import LiveServer
-from paota.live.stream import LiveStream
-from paota.runs.folder import begin_folder, finish_folder
-from paota.sweeps import sweep
+from paota.base.files import to_toml
+from paota.callbacks.live_stream import LiveStream
+from paota.cli import main
+from paota.experiment.experiment import Experiment
+from paota.pages.page import render_news
+from paota.results.folder import begin_folder, finish_folder
+from paota.studies.live.follow import Follower
+from paota.studies.live.page import run_page
+from paota.studies.live.server import MOST_CONNECTIONS, LiveServer
+from paota.studies.sweep.sweep import sweep
 
 from .browser import Browser
 
@@ -57,10 +66,10 @@ class Going:
     """A run that goes on in a thread, one step at a time."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("paota.live.stream.WRITE_EVERY_S", 0.0)
+        monkeypatch.setattr("paota.callbacks.live_stream.WRITE_EVERY_S", 0.0)
         monkeypatch.setattr("paota.simulate.schedule.cores", lambda: 1)  # first one algorithm, then the other
-        plan = simulate.plan(Experiment.from_dict(TABLE), seeds=1)
-        self.folder, self.stepped = begin_folder(folder, plan), Stepped()
+        plan = simulate.prepare(Experiment.from_dict(TABLE), seeds=1)
+        self.folder, self.stepped = begin_folder(folder, plan.experiment, plan.seeds), Stepped()
 
         def work() -> None:
             result = simulate.execute(plan, callbacks=[LiveStream(), self.stepped], folder=self.folder)
@@ -202,3 +211,140 @@ def test_what_cannot_be_watched(tmp_path: Path, what: str) -> None:
         (tmp_path / what).mkdir()
     with pytest.raises(UserError, match="to watch"):
         LiveServer(tmp_path / what)
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> Iterator[LiveServer]:
+    """A page of a folder in which nothing happens."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "unfinished.json").write_text('{"seeds": [0]}')
+    with LiveServer(tmp_path / "run") as made:
+        made.start()
+        yield made
+        made.shutdown()
+
+
+def connection(server: LiveServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.server_port), timeout=60)
+
+
+def test_an_idle_connection_is_closed(quiet: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paota.studies.live.server.LONGEST_S", 0.0)
+    with connection(quiet) as silent, connection(quiet) as slow:
+        slow.sendall(b"GET / HTTP/1.0\r\nHost: ")
+        assert silent.recv(1) == slow.recv(1) == b""
+
+
+def test_there_are_few_connections_at_a_time(quiet: LiveServer) -> None:
+    with ExitStack() as stack:
+        opened = [stack.enter_context(connection(quiet)) for _ in range(MOST_CONNECTIONS + 8)]
+        left = list(opened)
+        while len(left) > MOST_CONNECTIONS:
+            readable, *_ = select.select(left, [], [], 60)
+            assert readable, "more are open than there may be"
+            left = [one for one in left if one not in readable]
+    with urllib.request.urlopen(quiet.address) as answer:  # and then it answers again
+        assert answer.status == 200
+
+
+HOLD = """
+import pathlib, time, paota
+class Hold(paota.Callback):
+    def round(self, round):
+        while round.round == 1 and not pathlib.Path("go").exists():
+            time.sleep(0.05)
+paota.register("callback", "hold", Hold)
+"""
+
+
+def test_no_number_of_connections_stops_the_run(tmp_path: Path) -> None:
+    """A run with few file descriptors, while a neighbour opens more connections to its page than it has."""
+    (tmp_path / "hold.py").write_text(HOLD)
+    (tmp_path / "run.toml").write_text(to_toml({**TABLE, "name": "run", "rounds": 5}))
+    words = ["run", "run.toml", "--live", "--quiet", "--plugin", "hold.py", "--callback", "hold", "--out", "run"]
+    with (
+        subprocess.Popen(
+            ["sh", "-c", 'ulimit -n 64 && exec "$@"', "sh", sys.executable, "-m", "paota", *words], cwd=tmp_path,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        ) as run,
+        ExitStack() as stack,
+    ):  # fmt: skip
+        stack.callback(run.kill)
+        assert run.stderr is not None
+        address = next(line for line in run.stderr if line.startswith("live: "))  # after what it says of its kernel
+        port = int(address.split(":")[3].split("/")[0])
+        with suppress(TimeoutError):  # once nothing is accepted any more
+            for _ in range(300):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+        (tmp_path / "go").touch()
+        said = run.stderr.read()
+        assert run.wait() == 0, said
+        assert said == ""
+
+
+def test_without_a_page_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("paota.studies.live.server.HOST", "192.0.2.1")  # an address that no machine has
+    (tmp_path / "run.toml").write_text(to_toml({**TABLE, "name": "run", "rounds": 1}))
+    assert main(["run", str(tmp_path / "run.toml"), "--live", "--quiet", "--out", str(tmp_path / "run")]) == 0
+    assert "paota: there is no live page: cannot listen" in capsys.readouterr().err
+
+
+def test_requests_that_make_no_sense(quiet: LiveServer, capfd: pytest.CaptureFixture[str]) -> None:
+    host = f"Host: 127.0.0.1:{quiet.server_port}".encode()
+    token = quiet.token.encode()
+
+    def status(path: bytes) -> bytes:
+        with connection(quiet) as made:
+            made.sendall(b"GET " + path + b" HTTP/1.0\r\n" + host + b"\r\n\r\n")
+            return made.recv(65536).split(b" ")[1]
+
+    assert status(b"http://[::1/" + token + b"/") == status(b"http://]/" + token) == b"400"
+    assert status(b"/" + token + b"/points/" + b"9" * 5000 + b"/") == b"404"
+    (quiet.folder / "sweep.json").write_text("{}")
+    with LiveServer(quiet.folder) as damaged:
+        damaged.start()
+        with pytest.raises(urllib.error.HTTPError, match="500") as error, urllib.request.urlopen(damaged.address):
+            pass
+        with error.value as answer:
+            assert "sweep.json' is damaged" in answer.read().decode()
+        damaged.shutdown()
+    assert capfd.readouterr().err == ""
+
+
+UNIT = {"label": "a", "algorithm": "paota", "seed": 0, "rounds": 4, "done": 1, "state": "running", "accuracy": 0.5}
+LOUD = {"seed": 0, "round": 1, "time_s": 8.0, "device": [0], "power": [1.0], "weight": [1.0], "staleness": [0]}
+STATE = {
+    "format": 1, "title": "t", "score": "accuracy", "began": 0.0, "ended": False, "compiling": {"a": 1.0},
+    "rounds_per_second": 2.0, "units": [UNIT], "loud": {"a": LOUD}, "timeline": {},
+}  # fmt: skip
+DAMAGED: dict[str, str | bytes | dict[str, Any]] = {
+    "not JSON": "{", "not UTF-8": b"\xff\xfe", "a list": "[1, 2]", "nothing": "null", "deep": "[" * 100_000,
+    "another format": STATE | {"format": 2}, "NaN": '{"format": 1, "rounds_per_second": NaN}',
+    "infinite": '{"format": 1, "rounds_per_second": 1e400}', "many digits": '{"format": 1, "began": ' + "9" * 5000 + "}",
+    "huge": STATE | {"began": 10**400}, "units are a table": STATE | {"units": {}},
+    "a unit is a text": STATE | {"units": ["a"]}, "a unit lacks its state": STATE | {"units": [{"label": "a"}]},
+    "a negative number": STATE | {"units": [UNIT | {"done": -1}]},
+    "a text for a number": STATE | {"units": [UNIT | {"rounds": "<script>"}]}, "true": STATE | {"began": True},
+    "nested": STATE | {"units": [UNIT | {"accuracy": [[0.5]]}]}, "compiling": STATE | {"compiling": []},
+    "loud": STATE | {"loud": {"a": 1}}, "ragged": STATE | {"loud": {"a": LOUD | {"power": []}}},
+    "timeline": STATE | {"timeline": {"a": {"seed": 0}}}, "title": STATE | {"title": {}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_state_is_a_sentence(quiet: LiveServer, capfd: pytest.CaptureFixture[str], case: str) -> None:
+    content = DAMAGED[case]
+    text = json.dumps(content) if isinstance(content, dict) else content
+    (quiet.folder / "live.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with urllib.request.urlopen(quiet.address + "now") as answer:
+        page = answer.read().decode()
+    assert "live.json&#39; is" in page
+    assert capfd.readouterr().err == ""
+    assert "Traceback" not in page
+
+
+def test_a_sound_state_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "live.json").write_text(json.dumps(STATE))
+    look = Follower(tmp_path).look()
+    assert look.problem == ""
+    assert "2 rounds a second; 3 rounds are left" in render_news(run_page(look))

@@ -7,8 +7,8 @@ import paota
 from paota import UserError
 from paota.pages.figure import Style
 from paota.pages.interactive import as_plotly
-from paota.pages.report.learning import learning_section
-from paota.pages.report.study import gather
+from paota.studies.report.learning import learning_section
+from paota.studies.report.study import gather
 
 from .factory import make_result
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paota.errors import UserError
-from paota.pages import render, write
+from paota.base.errors import UserError
 from paota.pages.page import script_hash
-from paota.runs.results import Result, Trajectory
+from paota.results.result import Result, Trajectory
+from paota.studies.report.report import render, write
 
 from .factory import by_hand, make_result
 

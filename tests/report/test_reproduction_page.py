@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paota.pages.bound import bound_figures
 from paota.pages.page import Section
-from paota.pages.reproduction import draw_all, write_page
-from paota.reproduce import catalogue
-from paota.reproduce.claims import claims
-from paota.reproduce.evidence import Curves, Evidence, NoiseCurve, Radiated
-from paota.reproduce.gather import METHOD_LABELS
-from paota.reproduce.judge import judge_all
-from paota.reproduce.tables import ablation_rows, accuracy_rows, break_rows, power_rows, table1_rows
+from paota.studies.bound.figure import bound_figures
+from paota.studies.reproduce import catalogue
+from paota.studies.reproduce.claims import claims
+from paota.studies.reproduce.evidence import Curves, Evidence, NoiseCurve, Radiated
+from paota.studies.reproduce.gather import METHOD_LABELS
+from paota.studies.reproduce.page import draw_all, write_page
+from paota.studies.reproduce.tables import ablation_rows, accuracy_rows, break_rows, power_rows, table1_rows
+from paota.studies.reproduce.verdicts import judge_all
 
 from .browser import Browser
 from .factory import make_result

@@ -9,17 +9,17 @@ from html import unescape
 import numpy as np
 import pytest
 
+from paota.base.formatting import isolated, listing, percent, quantity, target_percent
 from paota.pages.figure import log_ticks, power_of_ten
-from paota.pages.report import build
-from paota.pages.report.findings import headline, what_ran
-from paota.pages.report.learning import target_section
-from paota.pages.report.results import results_table
-from paota.pages.report.served import rank_correlation
-from paota.pages.report.study import distinct_names, gather
-from paota.pages.report.timing import staleness_bins
 from paota.pages.timeline import stretch_of, timeline_figure
-from paota.pages.words import isolated, listing, percent, quantity, target_percent
-from paota.runs.results import Result
+from paota.results.result import Result
+from paota.studies.report.device_scores import rank_correlation
+from paota.studies.report.findings import headline, what_ran
+from paota.studies.report.learning import target_section
+from paota.studies.report.report import build
+from paota.studies.report.results import results_table
+from paota.studies.report.study import distinct_names, gather
+from paota.studies.report.timing import staleness_bins
 
 from .factory import by_hand, make_result
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from paota.reproduce.evidence import Evidence, NoiseCurve, break_point
-from paota.reproduce.tables import break_rows
+from paota.studies.reproduce.evidence import Evidence, NoiseCurve, break_point
+from paota.studies.reproduce.tables import break_rows
 
 
 @pytest.mark.parametrize(

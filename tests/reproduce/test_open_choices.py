@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from paota.pages.reproduction.choices import build, markdown, write_choices
-from paota.reproduce import catalogue, choices, pace, printed
-from paota.reproduce.choices import Reading, lost_at
-from paota.reproduce.evidence import NoiseCurve
+from paota.studies.reproduce import catalogue, choices, pace, printed
+from paota.studies.reproduce.choices import Reading, lost_at
+from paota.studies.reproduce.evidence import NoiseCurve
+from paota.studies.reproduce.page_choices import build, markdown, write_choices
 
 SCALE = catalogue.full(3)
 
@@ -74,7 +74,7 @@ def made_up_compute(asked):
         made = {}
         for cell in cells:
             experiment = cell.experiment  # a real one: refuses what cannot be
-            entries = {c.label: c for c in experiment.contestants}
+            entries = {c.label: c for c in experiment.algorithms}
             small = entries["paota"].training.batch_size == 8
             few = entries["cotaf"].algorithm.participants == 10
             factor = {"paota": 1.0 if small else 2.0, "local-sgd": 1.0, "cotaf": 1.0 if few else 2.0}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from paota.reproduce import archive, catalogue
-from paota.reproduce.claims import claims
-from paota.reproduce.judge import CHANGED, FAILED, REPRODUCED, UNDECIDED, judge_all
-from paota.reproduce.markdown import summary
-from paota.reproduce.tables import accuracy_rows, break_rows, table1_rows
+from paota.studies.reproduce import archive, catalogue
+from paota.studies.reproduce.claims import claims
+from paota.studies.reproduce.markdown import summary
+from paota.studies.reproduce.tables import accuracy_rows, break_rows, table1_rows
+from paota.studies.reproduce.verdicts import CHANGED, FAILED, REPRODUCED, UNDECIDED, judge_all
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reproduce.md").read_text(encoding="utf-8")

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paota.errors import UserError
-from paota.reproduce import archive
-from paota.reproduce.claims import claims
-from paota.reproduce.comparisons import time_saved
-from paota.reproduce.evidence import Curves, Evidence, NoiseCurve, Radiated
-from paota.reproduce.judge import CHANGED, FAILED, FAILS, HOLDS, REPRODUCED, UNDECIDED, judge_all
+from paota.base.errors import UserError
+from paota.studies.reproduce import archive
+from paota.studies.reproduce.claims import claims
+from paota.studies.reproduce.comparisons import time_saved
+from paota.studies.reproduce.evidence import Curves, Evidence, NoiseCurve, Radiated
+from paota.studies.reproduce.verdicts import CHANGED, FAILED, FAILS, HOLDS, REPRODUCED, UNDECIDED, judge_all
 
 SEEDS, ROUNDS = 10, 60
 WITHIN, BEYOND = Radiated(median_w=7.2, over_budget=0.0), Radiated(median_w=12164.0, over_budget=1.0)

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paota.errors import UserError
-from paota.reproduce import catalogue, run, store, work
-from paota.reproduce.cells import Cell
-from paota.reproduce.work import task_of
+from paota.base.errors import UserError
+from paota.studies.reproduce import catalogue, run, store, work
+from paota.studies.reproduce.cells import Cell
+from paota.studies.reproduce.work import task_of
 
 DATA = {"dataset": "synthetic", "devices": 6, "sizes": [20]}
 

@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 import paota
+from paota.base.errors import UserError
+from paota.base.lock import only_one
 from paota.cli import main
-from paota.errors import UserError
-from paota.reproduce import catalogue, store, work
-from paota.reproduce.cells import Cell
-from paota.reproduce.gather import radiated_by
-from paota.reproduce.printed import TABLE
-from paota.reproduce.work import task_of
-from paota.runs.pool import run_tasks
+from paota.studies.pool import run_tasks
+from paota.studies.reproduce import catalogue, store, work
+from paota.studies.reproduce.cells import Cell
+from paota.studies.reproduce.gather import radiated_by
+from paota.studies.reproduce.printed import TABLE
+from paota.studies.reproduce.work import task_of
 
 TINY = {
     "rounds": 3,
@@ -107,17 +108,15 @@ def test_the_whole_catalogue_is_valid_and_every_method_has_the_same_training():
     assert len({cell.name for cell in cells}) == len(cells)
     for cell in cells:
         experiment = cell.experiment  # refuses an unknown or impossible setting
-        rates = {c.training.learning_rate for c in experiment.contestants}
-        batches = {c.training.batch_size for c in experiment.contestants}
+        rates = {c.training.learning_rate for c in experiment.algorithms}
+        batches = {c.training.batch_size for c in experiment.algorithms}
         assert batches == {32}
         if not cell.name.startswith(("eta-", "bound-")):
             assert rates == {0.1}
         if cell.name in ("quiet", "loud", "six") or (cell.name.startswith("noise-") and "far" not in cell.name):
             assert cell.seeds >= 15  # what a verdict depends on
     etas = [
-        [c.training.learning_rate for c in cell.experiment.contestants]
-        for cell in cells
-        if cell.name.startswith("eta-")
+        [c.training.learning_rate for c in cell.experiment.algorithms] for cell in cells if cell.name.startswith("eta-")
     ]
     assert all(e == etas[0] for e in etas)  # nobody gets a rate that another does not
 
@@ -204,6 +203,7 @@ def test_a_second_run_computes_nothing_and_writes_the_same_page(quick_report, mo
     assert (folder / "report.html").read_bytes() == page
 
 
+@pytest.mark.bare
 def test_wrong_arguments_are_one_sentence(tmp_path, capsys):
     (tmp_path / "file").write_text("x")
     for wrong in (["--part", "nois"], ["--seeds", "0"], ["--workers", "-1"], ["--out", str(tmp_path / "file")]):
@@ -211,9 +211,13 @@ def test_wrong_arguments_are_one_sentence(tmp_path, capsys):
         assert capsys.readouterr().err.startswith("paota: ")
 
 
-def test_without_matplotlib_it_says_so_at_the_start(monkeypatch, tmp_path, capsys):
+def test_without_matplotlib_it_says_so_only_when_it_is_about_to_draw(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["reproduce", "--part", "nois", "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith("paota: ")
+    (tmp_path / "out" / "cells").mkdir(parents=True)
+    with only_one(tmp_path / "out"):  # everything but the computing
+        assert main(["reproduce", "--out", str(tmp_path / "out")]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("figures: in the page only")
     assert second.startswith("paota: ")

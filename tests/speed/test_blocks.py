@@ -1,8 +1,5 @@
 """More devices than memory: block by block must give what the whole matrix gives."""
 
-from dataclasses import dataclass
-
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,7 +7,6 @@ import paota
 from paota import simulate
 from paota.engine import blocks as blocks_module
 from paota.engine import structures
-from paota.errors import UserError
 
 
 def in_blocks_of_sixteen(monkeypatch, held_bytes=0):
@@ -56,34 +52,10 @@ def test_a_simulation_in_blocks_is_the_same(learner, held_rows, monkeypatch):
         np.testing.assert_allclose(b.metrics["train_loss"], a.metrics["train_loss"], rtol=2e-4)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Median(paota.SynchronousAlgorithm):
-    """Coordinate-wise median of the models: no weighted sum, so it needs them all."""
-
-    over_the_air = False
-    needs_payloads = True
-
-    def amplitudes(self, event, uplink, power):
-        return paota.weights(1.0 / event.ready.sum(), event)
-
-    def next_model(self, event, heard):
-        return paota.Step(jnp.nanmedian(jnp.where(event.ready[:, None], heard.payloads, jnp.nan), axis=0))
-
-
-def test_a_rule_that_needs_all_models_gets_them_or_is_refused(monkeypatch):
-    paota.register("algorithm", "median-of-models", Median)
-    table = {**EXPERIMENT, "algorithms": [{"name": "median-of-models", "participants": 20}]}
-    run = simulate.run(table)
-    assert run.trajectories[0].metrics["test_loss"][-1] < run.trajectories[0].metrics["test_loss"][0]
-    in_blocks_of_sixteen(monkeypatch)
-    with pytest.raises(UserError, match=r"needs the models of all 20 devices .* use fewer devices an event"):
-        simulate.run(table)
-
-
 def test_what_is_held_of_a_device_knows_how_long_its_signal_is():
     """Two frequencies, two parts of a complex number: a vote is four numbers a weight; a model and an update are two."""
     fsk_vote, paota_ = (paota.Experiment.from_dict({"algorithms": [{"name": name}]}) for name in ("fsk-vote", "paota"))
-    held = [structures.row_bytes(made.contestants[0].algorithm, 100) for made in (paota_, fsk_vote)]
+    held = [structures.row_bytes(made.algorithms[0].algorithm, 100) for made in (paota_, fsk_vote)]
     assert held == [4 * 2 * 100, 4 * 5 * 100]
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from paota import simulate
+from paota.base.errors import UserError
 from paota.engine import sharding
-from paota.errors import UserError
 
 TABLE = {
     "rounds": 4,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paota.experiment import Experiment
+from paota.experiment.experiment import Experiment
 
 TABLE = {
     "name": "small",

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from paota.runs.results import Result, Trajectory
-from paota.sweeps.grid import Axis, make_points
-from paota.sweeps.metrics import parse_metric
-from paota.sweeps.outcome import Sweep, rows_of, standard_metrics
+from paota.results.result import Result, Trajectory
+from paota.studies.sweep.grid import Axis, make_points
+from paota.studies.sweep.metrics import parse_metric
+from paota.studies.sweep.outcome import Sweep, rows_of, standard_metrics
 
 
 def trajectory(accuracy, *, label="paota", seed=0, period_s=8.0, diverged=None):

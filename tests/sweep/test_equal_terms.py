@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import paota
+from paota.base import files
 from paota.cli import main
-from paota.runs import files
-from paota.sweeps import sweep
-from paota.sweeps.equal_terms import HeldEqual, budgets, common_duration_s, within, without_period
-from paota.sweeps.grid import Axis, make_points
+from paota.studies.sweep.fair_comparison import HeldEqual, budgets, common_duration_s, within, without_period
+from paota.studies.sweep.grid import Axis, make_points
+from paota.studies.sweep.sweep import sweep
 
 from .made_up import sweep_of, trajectory
 

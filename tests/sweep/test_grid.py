@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 
+from paota.base.errors import UserError
 from paota.cli import main
-from paota.errors import UserError
-from paota.runs.measures import Spread
-from paota.sweeps.grid import Axis, make_axes, make_points, parse_axis
-from paota.sweeps.metrics import parse_metric
+from paota.results.measures import Spread
+from paota.studies.sweep.grid import Axis, make_axes, make_points, parse_axis
+from paota.studies.sweep.metrics import parse_metric
 
 MANY = ",".join(map(str, range(1, 401)))
 SMALL = ["--preset", "quick", "--set", "rounds=3"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import paota
-from paota.experiment import Experiment
-from paota.runs import files
+from paota.base import files
+from paota.experiment.experiment import Experiment
 
 PERIODS = [6.0, 8.0]
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from paota.errors import UserError
-from paota.sweeps.metrics import parse_metric
+from paota.base.errors import UserError
+from paota.studies.sweep.metrics import parse_metric
 
 from .made_up import sweep_of, trajectory
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paota.experiment import Experiment
-from paota.pages.naming import setting_name, setting_unit
+from paota.experiment.experiment import Experiment
 from paota.pages.page import render
-from paota.pages.sweep import build
+from paota.studies.sweep.naming import setting_name, setting_unit
+from paota.studies.sweep.page import build
 
 from .made_up import sweep_of, trajectory
 

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import paota
+from paota.base import files
+from paota.base.errors import UserError
 from paota.cli import main
-from paota.errors import UserError
-from paota.experiment import Experiment
-from paota.runs import files
-from paota.runs.pool import run_tasks
-from paota.runs.task import RunTask
-from paota.sweeps import compute, folders, gather, prepare, sweep
-from paota.sweeps.grid import Axis
+from paota.experiment.experiment import Experiment
+from paota.studies.pool import run_tasks
+from paota.studies.run_task import RunJob
+from paota.studies.sweep.grid import Axis
+from paota.studies.sweep.sweep import compute, folders, gather, prepare, sweep
 
 OVER = {"training.learning_rate": [0.05, 0.1], "timing.period_s": [6.0, 8.0]}
 AXES = tuple(Axis(key, tuple(values)) for key, values in OVER.items())
@@ -107,7 +107,7 @@ def test_a_worker_that_dies_is_replaced(base, tmp_path):
     plugin = tmp_path / "deadly.py"
     plugin.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     tasks = [
-        RunTask(
+        RunJob(
             key=name, seeds=1, folder=str(tmp_path / name),
             experiment={**base.to_dict(), "plugins": [str(plugin)] if name in "ab" else []},
         )

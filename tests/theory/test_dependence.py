@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from paota.errors import UserError
-from paota.experiment import Experiment
-from paota.theory import Constants, System, bound, descent, terms
-from paota.theory.independence import weights_depend_on_updates
+from paota.base.errors import UserError
+from paota.experiment.experiment import Experiment
+from paota.studies.bound import Constants, System, bound, descent, terms
+from paota.studies.bound.independence import weights_depend_on_updates
 
 
 def similarity_weights(updates, step):
@@ -130,8 +130,8 @@ def test_the_covariance_of_weights_and_noise_is_within_its_bound():
     ],
 )
 def test_which_rules_depend_on_the_updates(algorithm, depends):
-    (contestant,) = Experiment.from_dict({"algorithms": [algorithm]}).contestants
-    assert weights_depend_on_updates(contestant) is depends
+    (entry,) = Experiment.from_dict({"algorithms": [algorithm]}).algorithms
+    assert weights_depend_on_updates(entry) is depends
 
 
 def test_the_dependent_form_asks_for_what_it_needs():

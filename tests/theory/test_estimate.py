@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from paota import simulate
+from paota.base.errors import UserError
 from paota.cli import main
-from paota.errors import UserError
-from paota.experiment import Experiment
-from paota.theory import Landscape, analyse, minimise, record
-from paota.theory.estimate import Path, constants_of, device_spread, drift, pl_constant, secant_smoothness
+from paota.experiment.experiment import Experiment
+from paota.studies.bound import Landscape, analyse, minimise, record
+from paota.studies.bound.estimate import Path, constants_of, device_spread, drift, pl_constant, secant_smoothness
 
 SMALL = {
     "rounds": 4,
@@ -25,7 +25,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def landscape():
     experiment = Experiment.from_dict({**SMALL, "model": {"name": "softmax"}})
-    plan = simulate.plan(experiment)
+    plan = simulate.prepare(experiment)
     return Landscape(plan.dataset, plan.shards[0], experiment.model)
 
 
@@ -85,7 +85,7 @@ def test_the_optimum_is_below_every_start_and_nearly_flat(landscape):
 def test_recording_does_not_change_the_run():
     experiment = Experiment.from_dict(SMALL)
     kept = record(experiment)
-    plain = simulate.execute(simulate.plan(experiment)).trajectories[0]
+    plain = simulate.execute(simulate.prepare(experiment)).trajectories[0]
     assert kept.models.shape == (5, len(plain.model))
     np.testing.assert_array_equal(kept.models[-1], plain.model)
     landscape = Landscape(kept.plan.dataset, kept.plan.shards[0], experiment.model)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.theory import Constants, System, averaged_gradient_bound, bound, descent, lemma1, terms
+from paota.studies.bound import Constants, System, averaged_gradient_bound, bound, descent, lemma1, terms
 
 DIMENSIONS, DEVICES = 4, 5
 

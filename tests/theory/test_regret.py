@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.experiment import Experiment
-from paota.theory import System, analyse, regret_of
-from paota.theory.estimate import Path
+from paota.experiment.experiment import Experiment
+from paota.studies.bound import System, analyse, regret_of
+from paota.studies.bound.estimate import Path
 
 SYNTHETIC = {"dataset": "synthetic", "devices": 8, "sizes": [60, 90]}
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.errors import UserError
-from paota.theory import (
+from paota.base.errors import UserError
+from paota.studies.bound import (
     Constants,
     System,
     averaged_gradient_bound,

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.errors import UserError
+from paota.base.errors import UserError
 from paota.timing.fleet import Attendance
 from paota.timing.fleet_files import COLUMNS, read_fleet, write_fleet
-from paota.timing.making import make_fleet
+from paota.timing.synthetic_fleets import make_fleet
+
+pytestmark = pytest.mark.bare
 
 
 def read(folder, text, name="fleet.csv"):

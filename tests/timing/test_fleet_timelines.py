@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 import pytest
+from helpers.timelines import asynchronous, buffered, grouped, periodic, share_ready, synchronous, tiered, timeline_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.errors import UserError
-from paota.timing.adaptive import ShareReadyOrRestart
+from paota.base.errors import UserError
 from paota.timing.availability import Availability
 from paota.timing.fleet import Attendance, Attended, Fleet
 from paota.timing.latency import Latencies, PerDevice, Uniform
-from paota.timing.schemes import World, asynchronous, buffered, grouped, periodic, share_ready, synchronous, tiered
+from paota.timing.restarts import ShareReadyOrRestart
 from paota.timing.timeline import Horizon
 
 
@@ -239,6 +239,6 @@ def test_availability_against_second_by_second(seed, repeat):
 def test_who_never_comes_back_is_not_looked_at_by_a_scheme_that_weighs_restarts():
     """Without a warning, and without the one that is gone: it begins nothing, and ends nothing."""
     latencies = attended([3, 4, 5], ALWAYS, ALWAYS, [(0, 6)])
-    timeline = ShareReadyOrRestart(0.3).timeline(World(latencies, 8.0, Horizon(rounds=None, duration_s=40.0)))
+    timeline = timeline_of(ShareReadyOrRestart(0.3), latencies, Horizon(rounds=None, duration_s=40.0))
     assert 2 not in timeline.device[timeline.start_s > 6]
     assert np.isfinite(timeline.finish_s).all()

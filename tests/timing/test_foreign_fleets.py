@@ -9,9 +9,9 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from paota.errors import UserError
+from paota.base.errors import UserError
 from paota.timing.foreign import from_fedscale, from_flash, plain_pickle
-from paota.timing.making import make_fleet
+from paota.timing.synthetic_fleets import make_fleet
 
 BEHAVIOUR = {
     1: {"duration": 50, "active": [0, 60], "inactive": [30, 80], "finish_time": 100, "model": "A"},

@@ -11,7 +11,8 @@ from paota.cli import main
 from paota.models.lenet5 import LeNet5
 from paota.models.mlp import Mlp
 from paota.models.resnet import ResNet
-from paota.simulate.planning import costs_of, plan
+from paota.simulate import prepare
+from paota.simulate.preparation import costs_of
 from paota.training.workload import flop_per_sample
 
 DATA = {"dataset": "synthetic", "devices": 20, "sizes": [60]}
@@ -20,7 +21,7 @@ DATA = {"dataset": "synthetic", "devices": 20, "sizes": [60]}
 def planned(*algorithms, rounds=4, **sections):
     named = [{"name": name} if isinstance(name, str) else name for name in algorithms or ("paota",)]
     table = {"rounds": rounds, "data": DATA, "algorithms": named, **sections}
-    return plan(Experiment.from_dict(table))
+    return prepare(Experiment.from_dict(table))
 
 
 def needed_s(made, label="paota"):
@@ -52,7 +53,7 @@ def test_seconds_are_operations_over_speed():
     np.testing.assert_allclose(needed_s(made, "local-sgd"), 0.16)
     twice = planned(timing=timing, training={"local_steps": 10}, air={"bandwidth_hz": 1e4})
     np.testing.assert_allclose(needed_s(twice), 0.32 + d / 1e4)
-    costs = costs_of(made, made.experiment.contestants[0], 0)
+    costs = costs_of(made, made.experiment.algorithms[0], 0)
     np.testing.assert_array_equal(costs.compute_power_w, np.full(20, 3.0))
 
 
@@ -63,10 +64,10 @@ def test_a_larger_model_takes_longer():
 
 
 def test_classes_spread_and_jitter():
-    from paota.timing.work import Circumstances, Work
+    from paota.timing.compute import ComputeLatency, LatencyContext
 
-    around = Circumstances(5000, 0, None, lambda device, training: np.ones(len(device)), lambda: 1e9)
-    made = Work(classes=("board", "laptop"), shares=(3, 1)).latencies(around)
+    around = LatencyContext(5000, 0, None, lambda device, training: np.ones(len(device)), lambda: 1e9)
+    made = ComputeLatency(classes=("board", "laptop"), shares=(3, 1)).latencies(around)
     assert (made.device_class == 0).mean() == pytest.approx(0.75, abs=0.02)
     speed = made.gflop_per_s[made.device_class == 1]
     assert np.median(speed) == pytest.approx(55.68, rel=0.03)
@@ -74,8 +75,8 @@ def test_classes_spread_and_jitter():
     everyone = np.arange(5000)
     first, second = made(everyone, everyone * 0), made(everyone, everyone * 0 + 1)
     assert np.log(first / second).std() == pytest.approx(0.1 * np.sqrt(2), rel=0.05)
-    few = Work(classes=("board", "laptop"), shares=(3, 1)).latencies(
-        Circumstances(10, 0, None, around.samples, around.flop_per_sample)
+    few = ComputeLatency(classes=("board", "laptop"), shares=(3, 1)).latencies(
+        LatencyContext(10, 0, None, around.samples, around.flop_per_sample)
     )
     np.testing.assert_array_equal(few(everyone[:10], everyone[:10] * 0), first[:10])
 
@@ -167,20 +168,20 @@ def test_a_fleet_in_an_experiment_file_and_in_the_identity_of_a_run(tmp_path):
         '[[algorithms]]\nname = "paota"\n'
     )
     experiment = Experiment.from_file(tmp_path / "e.toml")
-    made = plan(experiment)
+    made = prepare(experiment)
     early = made.timelines["paota", 0].time_s[made.timelines["paota", 0].event] < 20
     assert set(made.timelines["paota", 0].device[early]) <= {0, 2}
     before = identity(made)["contents"]
     assert str(tmp_path / "fleet.csv") in before
     (tmp_path / "fleet.csv").write_text("device,time_s,available\na,0,1\nb,0,1\n")
-    assert identity(plan(experiment))["contents"] != before
+    assert identity(prepare(experiment))["contents"] != before
 
 
 def test_an_algorithm_s_own_fleet_is_found_beside_the_file_too(tmp_path):
     (tmp_path / "fleet.csv").write_text("device,latency_s\na,3\n")
     own = {"name": "paota", "timing": {"fleet_file": "fleet.csv", "latency": "fleet"}}
     made = Experiment.from_dict({"algorithms": [own]}, base=tmp_path)
-    assert made.contestants[0].timing.fleet_file == str((tmp_path / "fleet.csv").resolve())
+    assert made.algorithms[0].timing.fleet_file == str((tmp_path / "fleet.csv").resolve())
 
 
 def test_the_command_makes_shows_and_draws(tmp_path, capsys):

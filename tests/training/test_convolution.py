@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,8 @@ from jax import lax
 
 from paota.training import convolution
 from paota.training.kernels import convolution as kernel
+
+pytestmark = pytest.mark.bare
 
 LAYOUTS = [("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"), ("CWNH", "WIOH", "HNCW")]
 SHAPES = [  # images, height, width, channels, kernel's height and width, outputs
@@ -177,6 +178,7 @@ def test_second_derivatives_and_forward_mode():
 
 @needs_kernel
 def test_an_equinox_model_gains_without_knowing():
+    eqx = pytest.importorskip("equinox")
     layer = eqx.nn.Conv2d(3, 8, 3, key=jax.random.key(0))
 
     def loss(layer, x):

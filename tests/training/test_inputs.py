@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from paota import simulate
+from paota.base.errors import UserError
+from paota.base.rng import Purpose
+from paota.base.settings import parse
 from paota.data.dataset import Dataset
 from paota.data.partition import Iid
 from paota.data.scaling import BLOCK, Scaling
-from paota.errors import UserError
 from paota.models.mlp import Mlp
-from paota.rng import Purpose
-from paota.settings import parse
-from paota.theory.landscape import Landscape
+from paota.studies.bound.landscape import Landscape
 from paota.training.augmentation import PADDING, crop_and_flip, draw_augmentation
 from paota.training.learner import as_float, choose
 from paota.training.settings import Training

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from paota import Callback, engine, simulate
-from paota.errors import Interrupted, UserError
-from paota.experiment import Experiment, as_experiment
+from paota.base.errors import Interrupted, UserError
+from paota.base.registry import OPTIMISERS, SCHEDULES, SERVER_OPTIMISERS
+from paota.base.settings import as_tree, fields, parse
+from paota.experiment.experiment import Experiment, as_experiment
 from paota.models.softmax import Softmax
-from paota.registry import OPTIMISERS, SCHEDULES, SERVER_OPTIMISERS
-from paota.runs.checkpoint import Checkpoints
-from paota.settings import as_tree, fields, parse
-from paota.sweeps import sweep
-from paota.theory import analyse
+from paota.results.checkpoint import Checkpoints
+from paota.studies.bound import analyse
+from paota.studies.sweep.sweep import sweep
 from paota.training.batches import draw_batches, permutation
 from paota.training.learner import GenericLearner, Orders
 from paota.training.settings import Training
@@ -224,7 +224,7 @@ def models(result):
 def test_company_chunks_and_seeds_change_no_bit():
     """One trains with the kernel (where there is one), the other cannot: each is what it is alone."""
     plain = {"name": "paota", "label": "plain"}
-    together = simulate.run(small(algorithms=[plain, RICH]), seeds=2, events_a_call=3)
+    together = simulate.run(small(algorithms=[plain, RICH]), seeds=2, events_per_call=3)
     assert "rich: generic (no kernel for training.optimiser = 'momentum')" in together.info["learner"]
     assert {t.diverged_round for t in together.trajectories} == {None}
     for one in (plain, RICH):
@@ -268,7 +268,7 @@ def test_the_rate_is_that_of_the_version_a_device_started_from():
         def round(self, round):
             seen.append(round.model)
 
-    plan = simulate.plan(Experiment.from_dict(table | {"rounds": 12}))
+    plan = simulate.prepare(Experiment.from_dict(table | {"rounds": 12}))
     result = simulate.execute(plan, callbacks=[Keeper])
     moved = [bool(np.any(a != b)) for a, b in itertools.pairwise(seen)]
     assert moved == (result.trajectories[0].devices["version"] == 0).tolist()
@@ -309,15 +309,15 @@ ADAPTIVE = {"learning_rate": 0.1, "beta1": 0.8, "beta2": 0.9, "tau": 0.05}
 def test_every_server_optimiser_by_hand(name, options):
     """Three rounds, and between them one in which nobody sends: it must leave no trace."""
     table = small(server={"optimiser": name, **options})
-    rule = engine.Rule.of(Experiment.from_dict(table).contestants[0])
+    rule = engine.RoundConfig.of(Experiment.from_dict(table).algorithms[0])
     movements = np.random.default_rng(1).normal(size=(3, 6)) * [1, 0.1, 0.01, 1, 0.1, 0.01]
     w = jnp.zeros(6)
     memory = rule.server.optimiser.init(w)
     for delta, anyone in zip(movements[[0, 1, 0, 2]], (True, True, False, True), strict=True):
         proposed = w + jnp.asarray(delta, float) if anyone else w
         weight = jnp.array([0.5, 0.5]) if anyone else jnp.zeros(2)
-        served = engine.Served(proposed, (), weight, *(jnp.zeros(2),) * 3, jnp.zeros(()), jnp.zeros(2))
-        served, memory = engine.optimise(rule.server, w, served, memory)
+        served = engine.RoundOutcome(proposed, (), weight, *(jnp.zeros(2),) * 3, jnp.zeros(()), jnp.zeros(2))
+        served, memory = engine.apply_server_optimiser(rule.server, w, served, memory)
         w = served.model
     np.testing.assert_allclose(w, server_by_hand(name, movements, **options), rtol=2e-5, atol=1e-6)
 
@@ -335,18 +335,18 @@ def test_a_server_step_in_a_run():
 
 
 def test_resuming_with_server_memory_gives_the_same_bits(tmp_path):
-    plan = simulate.plan(Experiment.from_dict(small(server={"optimiser": "yogi"})))
-    whole = simulate.execute(plan, events_a_call=2)
+    plan = simulate.prepare(Experiment.from_dict(small(server={"optimiser": "yogi"})))
+    whole = simulate.execute(plan, events_per_call=2)
     checkpoints = Checkpoints(tmp_path / "c", simulate.identity(plan), every_s=0)
     with pytest.raises(Interrupted):
         simulate.execute(  # with a callback, whether to stop is looked at between any two calls
             plan,
-            events_a_call=2,
+            events_per_call=2,
             checkpoints=checkpoints,
             stop=checkpoints.folder.exists,
             callbacks=[lambda told: None],
         )
-    assert models(simulate.execute(plan, events_a_call=2, checkpoints=checkpoints)) == models(whole)
+    assert models(simulate.execute(plan, events_per_call=2, checkpoints=checkpoints)) == models(whole)
 
 
 # What is refused, and how settings replace one another.
@@ -381,12 +381,12 @@ def test_mistakes_get_a_sentence(table, says):
 @pytest.mark.parametrize("name", ["paota", "air-fedga"])
 def test_a_server_optimiser_is_for_updates(name):
     with pytest.raises(UserError, match=f"needs an algorithm that sends updates, and '{name}' sends models"):
-        simulate.plan(Experiment.from_dict(small(algorithms=[{"name": name}], server={"optimiser": "adam"})))
+        simulate.prepare(Experiment.from_dict(small(algorithms=[{"name": name}], server={"optimiser": "adam"})))
 
 
 def test_a_synchronous_mean_of_models_may_be_optimised_too():
     """Nobody is stale: the mean model is w^r plus the mean update."""
-    simulate.plan(Experiment.from_dict(small(algorithms=[{"name": "local-sgd"}], server={"optimiser": "sgd"})))
+    simulate.prepare(Experiment.from_dict(small(algorithms=[{"name": "local-sgd"}], server={"optimiser": "sgd"})))
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_epochs_replace_local_steps_and_back():
     back = paper.override({"training.local_steps": 3})
     assert (back.training.epochs, back.training.local_steps) == (None, 3)
     table = small(training={"local_steps": 2}, algorithms=[{"name": "paota", "training": {"epochs": 1}}])
-    assert Experiment.from_dict(table).contestants[0].training.epochs == 1
+    assert Experiment.from_dict(table).algorithms[0].training.epochs == 1
 
 
 # The documentation.
@@ -421,7 +421,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="
 
 @pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
 def test_the_pages_examples_are_valid_also_with_what_is_commented_out(block):
-    simulate.plan(Experiment.from_dict({**tomllib.loads(block), "rounds": 2}))
+    simulate.prepare(Experiment.from_dict({**tomllib.loads(block), "rounds": 2}))
     for line in re.findall(r"^# (\w+ = .*)$", block, re.MULTILINE):
         section = block.partition("]")[0] + "]\n"
         Experiment.from_dict(tomllib.loads(section + line))

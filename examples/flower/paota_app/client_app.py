@@ -5,7 +5,7 @@ from pathlib import Path
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from paota.flower import answer_hello, answer_order, prepare_jax, train_with_jax
+from paota.deploy import answer_hello, answer_order, prepare_jax, train_with_jax
 
 APP_FOLDER = Path(__file__).parent.parent
 

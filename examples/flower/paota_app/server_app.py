@@ -5,7 +5,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from paota.flower import serve
+from paota.deploy import serve
 
 APP_FOLDER = Path(__file__).parent.parent
 

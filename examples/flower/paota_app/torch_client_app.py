@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from torch import nn
 
 from paota import UserError
-from paota.flower import LocalResult, LocalTask, answer_hello, answer_order, device_data, training_of
+from paota.deploy import LocalResult, LocalTask, answer_hello, answer_order, device_data, training_of
 
 APP_FOLDER = Path(__file__).parent.parent
 

@@ -7,8 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..power.settings import Power
-from ..rng import Purpose, draw_key
+from ..base.rng import Purpose, draw_key
 from .combining import combining_vector
 from .settings import Air
 from .spending import symbols
@@ -17,9 +16,9 @@ from .uplink import Uplink, noise_power_w
 
 def make_uplink(
     air: Air,
-    power: Power,
     seed: jax.Array,
     *,
+    max_power_w: Any,
     round: jax.Array,
     time_s: jax.Array,
     device: jax.Array,
@@ -28,7 +27,8 @@ def make_uplink(
 ) -> Uplink:
     """The air between the devices [n] and the server in one round, at a simulated time.
 
-    `num_parameters`: d; the power of a device is shared out over its symbols, which only an MMSE combiner has to know.
+    `max_power_w`: P_max. `num_parameters`: d; the power of a device is shared out over its symbols, which only an MMSE
+    combiner has to know.
     """
     noise_w = noise_power_w(air.bandwidth_hz, air.n0_dbm_per_hz)
     gain = mean_gain(air, seed, device)  # [n]
@@ -39,7 +39,7 @@ def make_uplink(
         believed = true + jnp.sqrt(air.csi_error * gain)[:, None] * error
     channel, actual = believed[:, 0], true[:, 0]
     if air.antennas > 1:
-        noise_to_signal = noise_w * symbols(num_parameters, air) / power.max_power_w
+        noise_to_signal = noise_w * symbols(num_parameters, air) / max_power_w
         combiner = combining_vector(air.combiner, believed, ready, noise_to_signal)
         channel, actual = believed @ jnp.conj(combiner), true @ jnp.conj(combiner)
     if air.phase_error_rad is not None:
@@ -57,7 +57,7 @@ def make_uplink(
         channel=channel,
         ready=ready,
         noise_power_w=noise_w,
-        max_power_w=jnp.asarray(power.max_power_w),
+        max_power_w=jnp.asarray(max_power_w),
         noise_key=draw_key(seed, Purpose.NOISE, round),
         actual_channel=None if exact else actual,
         timing_offset=offset,

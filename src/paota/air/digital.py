@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rng import Purpose
-from ..settings import setting
+from ..base.rng import Purpose
+from ..base.settings import setting
+from ..base.units import db_to_ratio, dbm_to_w
 from ..timing.latency import Latencies
-from ..units import db_to_ratio, dbm_to_w
 from .settings import Air
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Shares:
         low=1,
         high=64,
         doc="Bits that one weight of the model takes.",
-        also=("bits", "quantisation", "quantization"),
+        aliases=("bits", "quantisation", "quantization"),
     )
     subchannels: int | None = setting(None, low=1, doc="Equal shares of the band; absent: one for each device.")
     snr_gap_db: float = setting(0.0, low=0, high=60, doc="Distance of the code in use from Shannon's limit.")
@@ -76,13 +76,13 @@ class Rated:
         low=1,
         high=64,
         doc="Bits that one weight of the model takes.",
-        also=("bits", "quantisation", "quantization"),
+        aliases=("bits", "quantisation", "quantization"),
     )
     up_mbit_per_s: float = setting(
         10.0,
         above=0,
         doc="Rate of an upload, 10^6 bits a second, where the fleet's file does not say.",
-        also=("upload",),
+        aliases=("upload",),
     )
     radio_power_w: float = setting(1.0, low=0, doc="That an upload draws; for the energy account only.")
 
@@ -150,7 +150,7 @@ class Uploads:
         import jax
         import jax.numpy as jnp
 
-        from ..rng import draw_key
+        from ..base.rng import draw_key
         from .channel import mean_gain, small_scale
 
         if self._draw is None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rng import Purpose, host_rng
-from ..settings import setting
+from ..base.rng import Purpose, host_rng
+from ..base.settings import setting
 from .digital import rate_of
 from .settings import Air
 from .spending import symbols
@@ -39,7 +39,7 @@ class DigitalDownlink:
 
     down_mbit_per_s: float = setting(
         50.0, above=0, doc="Rate of a download, 10^6 bits a second, where the fleet's file does not say.",
-        also=("download", "downlink_rate"),
+        aliases=("download", "downlink_rate"),
     )  # fmt: skip
     down_bits_per_weight: int = setting(32, low=1, high=64, doc="Bits that one weight of the broadcast takes.")
     broadcast_loss: float | None = setting(
@@ -114,7 +114,7 @@ def as_heard(
     import jax
     import jax.numpy as jnp
 
-    from ..rng import draw_key
+    from ..base.rng import draw_key
     from .channel import mean_gain, small_scale
     from .uplink import noise_power_w
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from ..settings import setting
-from ..units import db_to_ratio
+from ..base.settings import setting
+from ..base.units import db_to_ratio
 
 SCATTERERS = 64  # of Clarke's model: E|h|^4 = 2 - 1/64, so the fades are as deep as Rayleigh's for all that matters
 
@@ -40,7 +40,7 @@ class Rician:
     """A direct path beside the scattered ones: h = sqrt(K/(K+1)) e^(j phi) + sqrt(1/(K+1)) CN(0, 1), phi uniform."""
 
     k_factor_db: float = setting(
-        6.0, low=-100, high=100, doc="Power of the direct path beside the scattered ones.", also=("k_factor",)
+        6.0, low=-100, high=100, doc="Power of the direct path beside the scattered ones.", aliases=("k_factor",)
     )
 
     def draw(self, key: jax.Array) -> jax.Array:
@@ -57,13 +57,13 @@ class Jakes:
     width 2 pi / N at a random angle a_n, phases phi_n uniform. `k_factor_db` mixes a direct path in, as for "rician".
     """
 
-    doppler_hz: float = setting(0.02, low=0, doc="Doppler frequency f_d = speed / wavelength.", also=("doppler",))
+    doppler_hz: float = setting(0.02, low=0, doc="Doppler frequency f_d = speed / wavelength.", aliases=("doppler",))
     k_factor_db: float | None = setting(
         None,
         low=-100,
         high=100,
         doc="Power of a direct path beside the scattered ones; absent: none.",
-        also=("k_factor",),
+        aliases=("k_factor",),
     )
 
     def draw_at(self, key: jax.Array, time_s: jax.Array) -> jax.Array:

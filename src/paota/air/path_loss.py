@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 
-from ..settings import setting
-from ..units import db_to_ratio
+from ..base.settings import setting
+from ..base.units import db_to_ratio
 
 LIGHT_M_PER_S = 299_792_458.0
 TINY = 1e-7  # keeps the uniform draws off 0, where the normal quantile is infinite
@@ -37,11 +37,11 @@ class LogDistance:
     """PL(D) = PL(1 m) + 10 n log10(D / 1 m) + X dB, X ~ N(0, shadowing^2); devices uniform over a disc."""
 
     radius_m: float = setting(
-        200.0, above=0, doc="Of the disc over which devices are spread.", also=("radius", "cell_radius")
+        200.0, above=0, doc="Of the disc over which devices are spread.", aliases=("radius", "cell_radius")
     )
     min_distance_m: float = setting(10.0, above=0, doc="No device is nearer to the server.")
     reference_loss_db: float = setting(40.0, low=-100, high=200, doc="Loss at 1 m; 40 dB is free space at 2.4 GHz.")
-    exponent: float = setting(3.0, low=0, high=10, doc="Loss exponent n.", also=("path_loss_exponent",))
+    exponent: float = setting(3.0, low=0, high=10, doc="Loss exponent n.", aliases=("path_loss_exponent",))
     shadowing_db: float = setting(0.0, low=0, high=30, doc="Standard deviation of the shadowing.")
 
     def gain(self, key: jax.Array) -> jax.Array:
@@ -57,10 +57,10 @@ class UrbanMicro:
     """3GPP TR 38.901, UMi - Street Canyon: line of sight with a probability that falls with distance; shadowing."""
 
     radius_m: float = setting(
-        200.0, above=0, doc="Of the disc over which devices are spread.", also=("radius", "cell_radius")
+        200.0, above=0, doc="Of the disc over which devices are spread.", aliases=("radius", "cell_radius")
     )
     min_distance_m: float = setting(10.0, above=0, doc="No device is nearer to the server.")
-    carrier_ghz: float = setting(3.5, low=0.5, high=100, doc="Carrier frequency.", also=("carrier", "frequency"))
+    carrier_ghz: float = setting(3.5, low=0.5, high=100, doc="Carrier frequency.", aliases=("carrier", "frequency"))
     base_height_m: float = setting(10.0, above=1, doc="Height of the server's antenna.")
     device_height_m: float = setting(1.5, above=1, doc="Height of the devices.")
     shadowing: bool = setting(True, doc="Whether obstacles are drawn.")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..runs.files import Columns
+from ..base.files import Columns
 from ..timing.timeline import Timeline
 
 DELTA = 1e-5  # at which epsilon is shown

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..runs.files import Columns
+from ..base.files import Columns
 from .settings import Air
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..units import dbm_to_w
+from ..base.units import dbm_to_w
+
+BUDGET_ROUNDING = 1e-5  # of an energy budget: some 80 roundings in float32
 
 
 class Uplink(NamedTuple):
@@ -89,10 +91,17 @@ def invert(amplitude: jax.Array, channel: jax.Array) -> jax.Array:
     return amplitude * jnp.conj(channel) / jnp.abs(channel) ** 2
 
 
-def within_budget(uplink: Uplink, left_j: jax.Array, bandwidth_hz: Any) -> Uplink:
-    """The air for devices with so many joules left, [n]: P_max falls to what they can still pay for, and then to silence."""
+def within_budget(uplink: Uplink, budget_j: float, spent_j: jax.Array, bandwidth_hz: Any) -> Uplink:
+    """The uplink of devices that have spent `spent_j` [n] of their budget: P_max falls to what is left, then to silence.
+
+    A remainder below rounding is no budget: it comes from the last transmission, which was meant to use up the rest.
+    """
+    left_j = budget_j - spent_j
     left_w = left_j * bandwidth_hz  # |phi_k payload_k|^2 / B is the energy of a block
-    return uplink._replace(ready=uplink.ready & (left_w > 0), max_power_w=jnp.clip(left_w, 0.0, uplink.max_power_w))
+    return uplink._replace(
+        ready=uplink.ready & (left_j > BUDGET_ROUNDING * budget_j),
+        max_power_w=jnp.clip(left_w, 0.0, uplink.max_power_w),
+    )
 
 
 def noise_power_w(bandwidth_hz: Any, n0_dbm_per_hz: Any) -> Any:

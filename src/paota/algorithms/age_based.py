@@ -12,9 +12,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.settings import Power
-from ..settings import setting
-from ..timing.oldest import OldestFirst
+from ..timing.schemes import OldestFirst
 from .base import Algorithm, Amplitudes, Event, normalise, weights
 
 

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from ..settings import setting
-from .base import Amplitudes, Event, Heard, Step, SynchronousAlgorithm, Work, average
+from .base import Amplitudes, DeviceResult, Event, Heard, Step, SynchronousAlgorithm, average
 
 
 class Coordinates(NamedTuple):
@@ -33,13 +33,15 @@ class Coordinates(NamedTuple):
 class AgeTopK(SynchronousAlgorithm):
     """w <- w + (mean dw_k on the chosen weights). Next are chosen: of the r largest, the k that were sent longest ago."""
 
-    kept: float = setting(0.2, above=0, high=1, doc="k / d: share of the weights that is sent.", also=("k", "sparsity"))
+    kept: float = setting(
+        0.2, above=0, high=1, doc="k / d: share of the weights that is sent.", aliases=("k", "sparsity")
+    )
     candidates: float = setting(
         0.5,
         above=0,
         high=1,
         doc="r / d: share of the weights that age chooses from; `kept` or less: top-k.",
-        also=("r",),
+        aliases=("r",),
     )
     payload: ClassVar[str] = "update"
 
@@ -54,8 +56,8 @@ class AgeTopK(SynchronousAlgorithm):
         nothing = jnp.zeros_like(model)
         return self._choose(nothing, jnp.full_like(model, jnp.inf))
 
-    def signal(self, work: Work) -> Float[Array, " d"]:
-        return jnp.where(work.state.chosen, work.update, 0.0)
+    def signal(self, result: DeviceResult) -> Float[Array, " d"]:
+        return jnp.where(result.state.chosen, result.update, 0.0)
 
     def sensitivity(self, clip_norm: float) -> float:
         return 2 * clip_norm  # a part of the update is no longer than all of it

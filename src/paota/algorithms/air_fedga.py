@@ -1,7 +1,7 @@
 """Air-FedGA: groups of similar speed compute over the air inside, and reach the server asynchronously.
 
 Ma, Zhou, Hou, Liu, Xu, Miao, Jia: "Air-FedGA: A Grouping Asynchronous Federated Learning Mechanism Exploiting
-Over-the-air Computation", 2025. Its full text was not at hand: that groups are made by speed and data, that devices scale
+Over-the-air Computation", 2025. Its full text was not at hand: that groups are made, that devices scale
 their power alike and that the server has a denoising factor of its own is the paper's, how is our reading.
 """
 
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from ..settings import setting
 from ..timing.schemes import Grouped
-from ..timing.tiers import GroupedByData
 from .base import Algorithm, Amplitudes, Event, Heard, Step, average
 from .staleness import FUNCTIONS, staleness_weight
 
@@ -26,23 +25,21 @@ class AirFedGa(Algorithm):
     """w <- (1 - b_t) w + b_t wbar, wbar the group's mean by samples as received, b_t = mixing * s(staleness).
 
     Inside the group p_k = c D_k with the largest common c that no device's cap forbids, so that the air itself weighs
-    by samples. Plain grouping, `reach = 1`, is by the latency of the first training alone; with more, devices that are
-    about as quick are dealt to groups so that each holds a mixture like that of all. The server divides by c D, D the
-    group's samples, or with `denoising` by sqrt(eta) D, which makes the error (c/sqrt(eta) - 1)^2 |wbar|^2 +
-    d sigma^2 / (2 eta D^2) least: sqrt(eta) = c + d sigma^2 / (2 c D^2 |wbar|^2), with the mean of |w_k| for |wbar|.
+    by samples. Groups are made by the latency of the first training. The server divides by c D, D the group's samples,
+    or with `denoising` by sqrt(eta) D, which makes the error (c/sqrt(eta) - 1)^2 |wbar|^2 + d sigma^2 / (2 eta D^2) least:
+    sqrt(eta) = c + d sigma^2 / (2 c D^2 |wbar|^2), with the mean of |w_k| for |wbar|.
     """
 
     groups: int = setting(5, low=1, doc="Groups of devices of similar speed.")
-    reach: int = setting(1, low=1, doc="Groups that a device may go to, for the sake of its data; 1: by speed alone.")
     denoising: bool = setting(False, doc="The server divides for the least error, not for the mean.")
-    mixing: float = setting(0.6, above=0, high=1, doc="Share of a fresh group in the new model.", also=("alpha",))
+    mixing: float = setting(0.6, above=0, high=1, doc="Share of a fresh group in the new model.", aliases=("alpha",))
     staleness: str = setting("polynomial", options=FUNCTIONS, doc="The function that discounts a stale group.")
     a: float = setting(0.5, low=0, doc="Steepness of that function.")
     b: float = setting(4.0, low=0, doc="Staleness at which the hinge begins.")
 
     @property
-    def scheme(self) -> Grouped | GroupedByData:
-        return Grouped(self.groups) if self.reach == 1 else GroupedByData(self.groups, self.reach)
+    def scheme(self) -> Grouped:
+        return Grouped(self.groups)
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         p_max = amplitude_cap(uplink, event.energy, power.cap)

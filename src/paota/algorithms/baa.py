@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
+from ..base.units import db_to_ratio
 from ..power.settings import Power
-from ..settings import setting
-from ..units import db_to_ratio
 from .base import Amplitudes, Event, SynchronousAlgorithm, average
 
 
@@ -27,7 +27,7 @@ class Baa(SynchronousAlgorithm):
     """
 
     threshold: float = setting(
-        0.1, above=0, doc="g_th: devices with |h_k|^2 below this share of its mean stay silent.", also=("g_th",)
+        0.1, above=0, doc="g_th: devices with |h_k|^2 below this share of its mean stay silent.", aliases=("g_th",)
     )
     interior_loss_db: float | None = setting(
         None, doc="Cell-interior scheduling: devices with more path loss stay silent; absent: everybody is scheduled."

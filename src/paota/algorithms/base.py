@@ -19,14 +19,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.settings import Power
-from ..settings import setting
-from ..timing.schemes import Scheme, Synchronous
+from ..timing.scheme import Scheme
+from ..timing.schemes import Synchronous
 
 Report = Mapping[str, Float[Array, "..."]]
 
 
-class Work(NamedTuple):
+class DeviceResult(NamedTuple):
     """What one device knows when its local training is over."""
 
     local_model: Float[Array, " d"]  # w_k after its local steps
@@ -71,7 +72,6 @@ class Heard(NamedTuple):
 
     received: Float[Array, " d"]  # y / divisor
     amplitude: Float[Array, " n"]
-    payloads: Float[Array, "n d"] | None = None  # only for a digital rule with `needs_payloads`
     transmit_power_w: Float[Array, " n"] | None = None  # |phi_k payload_k|^2 over the air; NaN for a digital rule
     max_power_w: Float[Array, ...] | None = None  # P_max
 
@@ -91,8 +91,7 @@ class Algorithm(abc.ABC):
     """
 
     over_the_air: ClassVar[bool] = True  # False: every device uploads on its own, over the digital uplink of `[air]`
-    needs_payloads: ClassVar[bool] = False  # True: a digital rule that is no weighted sum gets them all, [n, d]
-    draws: ClassVar[bool] = False  # True: devices get a key for draws of their own, `Work.key`
+    draws: ClassVar[bool] = False  # True: devices get a key for draws of their own, `DeviceResult.key`
     told_amplitudes: ClassVar[bool] = True  # False: devices know how loud to be, and tell nobody their norm
 
     @property
@@ -100,12 +99,12 @@ class Algorithm(abc.ABC):
     def scheme(self) -> Scheme:
         """When the server aggregates, and whom it waits for."""
 
-    def signal(self, work: Work) -> Float[Array, " m"]:
+    def signal(self, result: DeviceResult) -> Float[Array, " m"]:
         """What the device sends; by default as `payload` says, the model w_k or the update dw_k (m = d).
 
         A signal of another length arrives in `next_model` with that length.
         """
-        return work.local_model if getattr(self, "payload", "model") == "model" else work.update
+        return result.local_model if getattr(self, "payload", "model") == "model" else result.update
 
     def symbols(self, num_parameters: int, packed: bool) -> int:
         """How many symbols the signal takes: one for each of the d parameters, or for two of them where they are packed."""
@@ -126,7 +125,7 @@ class Algorithm(abc.ABC):
         """Bits that the server broadcasts in every event beside the model, of its state for example; none by default."""
         return 0
 
-    def report(self, work: Work) -> Report:
+    def report(self, result: DeviceResult) -> Report:
         """Scalars that the device tells the server over the control channel; none by default."""
         return {}
 
@@ -172,9 +171,9 @@ class Algorithm(abc.ABC):
         """What every device keeps for itself before its first event, a pytree; none by default. `model` is w^0."""
         return ()
 
-    def remember(self, work: Work) -> Any:
+    def remember(self, result: DeviceResult) -> Any:
         """What the device keeps from now on, of the form that `memory` gave it; asked only of devices that have sent."""
-        return work.memory
+        return result.memory
 
     def gradient_shift(self, memory: Any, state: Any) -> Float[Array, " d"]:
         """What one device adds to every gradient of its local training, from its memory and the server's state.
@@ -201,7 +200,7 @@ class SynchronousAlgorithm(Algorithm):
         None,
         low=1,
         doc="Devices that count in a round; absent: as many as PAOTA has ready on average.",
-        also=("clients_per_round", "fraction", "C", "sample_size"),
+        aliases=("clients_per_round", "fraction", "C", "sample_size"),
     )
     selected: int | None = setting(
         None,
@@ -212,7 +211,7 @@ class SynchronousAlgorithm(Algorithm):
         None,
         above=0,
         doc="Ends a round with whoever has finished; absent: everybody is waited for.",
-        also=("deadline",),
+        aliases=("deadline",),
     )
 
     @property
@@ -232,7 +231,7 @@ def signal_size(algorithm: Algorithm, num_parameters: int) -> int:
         model, number = jnp.zeros(num_parameters), jnp.zeros(())
         key = jax.random.key(0) if algorithm.draws else None
         memory, state = algorithm.memory(model), algorithm.init_for(model, 1)
-        return algorithm.signal(Work(model, model, number, number, number, model, model, memory, state, key))
+        return algorithm.signal(DeviceResult(model, model, number, number, number, model, model, memory, state, key))
 
     return jax.eval_shape(signal).size
 

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.settings import Power
-from ..settings import setting
-from .base import Amplitudes, Event, SynchronousAlgorithm, Work
+from .base import Amplitudes, DeviceResult, Event, SynchronousAlgorithm
 
 HALVINGS = 50
 
@@ -32,12 +32,12 @@ class BiasedOta(SynchronousAlgorithm):
     """
 
     design: str = setting("variance", options=("variance", "unbiased"), doc="Least noise, or equal weights.")
-    max_norm: float = setting(1.0, above=0, doc="G: longer updates are shortened to this length.", also=("G_max",))
+    max_norm: float = setting(1.0, above=0, doc="G: longer updates are shortened to this length.", aliases=("G_max",))
     payload: ClassVar[str] = "update"
 
-    def signal(self, work: Work) -> Float[Array, " d"]:
-        norm = jnp.linalg.norm(work.update)
-        return work.update * jnp.minimum(1.0, self.max_norm / jnp.where(norm > 0, norm, 1.0))
+    def signal(self, result: DeviceResult) -> Float[Array, " d"]:
+        norm = jnp.linalg.norm(result.update)
+        return result.update * jnp.minimum(1.0, self.max_norm / jnp.where(norm > 0, norm, 1.0))
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         mean_gain = jnp.broadcast_to(uplink.mean_gain, event.ready.shape)

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.settings import Power
-from ..settings import setting
 from .base import Amplitudes, Event, Heard, Step, SynchronousAlgorithm, average
 from .queues import Queues, after, amplitude_at, debts, no_debts
 
@@ -30,7 +30,7 @@ class EnergyAware(SynchronousAlgorithm):
     """
 
     mean_power_w: float = setting(5.0, above=0, doc="That a device may radiate in the mean of all rounds.")
-    tradeoff: float = setting(100.0, above=0, doc="V: the larger, the more devices send.", also=("V",))
+    tradeoff: float = setting(100.0, above=0, doc="V: the larger, the more devices send.", aliases=("V",))
     threshold: float = setting(0.1, above=0, doc="The level is what all can afford at this share of the mean |h_k|^2.")
     payload: ClassVar[str] = "update"
 

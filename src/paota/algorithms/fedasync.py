@@ -12,8 +12,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.settings import Power
-from ..settings import setting
 from ..timing.schemes import Asynchronous
 from .base import Algorithm, Amplitudes, Event, Heard, Step, weights
 from .staleness import FUNCTIONS, staleness_weight
@@ -24,7 +24,7 @@ class FedAsync(Algorithm):
     """w <- (1 - a_t) w + a_t w_k with a_t = mixing * s(staleness). The factor is made anew each time, not cumulated."""
 
     mixing: float = setting(
-        0.6, above=0, high=1, doc="alpha: share of a fresh arrival in the new model.", also=("alpha",)
+        0.6, above=0, high=1, doc="alpha: share of a fresh arrival in the new model.", aliases=("alpha",)
     )
     staleness: str = setting("polynomial", options=FUNCTIONS, doc="The function that discounts a stale arrival.")
     a: float = setting(0.5, low=0, doc="Steepness of that function.")

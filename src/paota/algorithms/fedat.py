@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.settings import Power
-from ..settings import setting
-from ..timing.tiers import Tiers
+from ..timing.schemes import Grouped
 from .base import Algorithm, Amplitudes, Event, Heard, Step, normalise, weights
 
 
@@ -35,12 +35,12 @@ class FedAt(Algorithm):
     tiers have come for the first time: their counterparts have no weight, as printed.
     """
 
-    tiers: int = setting(5, low=1, doc="Tiers M of devices of similar speed.", also=("num_tiers",))
+    tiers: int = setting(5, low=1, doc="Tiers M of devices of similar speed.", aliases=("num_tiers",))
     over_the_air: ClassVar[bool] = False
 
     @property
-    def scheme(self) -> Tiers:
-        return Tiers(self.tiers)
+    def scheme(self) -> Grouped:
+        return Grouped(self.tiers)
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         return weights(normalise(jnp.where(event.ready, event.num_samples, 0.0)), event)

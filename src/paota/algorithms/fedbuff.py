@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.settings import Power
-from ..settings import setting
 from ..timing.schemes import Buffered
 from .base import Algorithm, Amplitudes, Event, Heard, Step, weights
 from .staleness import staleness_weight
@@ -20,8 +20,8 @@ from .staleness import staleness_weight
 class FedBuff(Algorithm):
     """w <- w + eta_g/B sum_i (1 + tau_i)^(-1/2) dw_i after every B arrivals. Divided by B, not by the discounts."""
 
-    buffer_size: int = setting(10, low=1, doc="Arrivals B that make an aggregation.", also=("B", "buffer"))
-    server_learning_rate: float = setting(1.0, above=0, doc="eta_g.", also=("server_lr",))
+    buffer_size: int = setting(10, low=1, doc="Arrivals B that make an aggregation.", aliases=("B", "buffer"))
+    server_learning_rate: float = setting(1.0, above=0, doc="eta_g.", aliases=("server_lr",))
     over_the_air: ClassVar[bool] = False
     payload: ClassVar[str] = "update"
 

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from ..settings import setting
-from .base import Amplitudes, Event, Heard, Step, SynchronousAlgorithm, Work, average
+from .base import Amplitudes, DeviceResult, Event, Heard, Step, SynchronousAlgorithm, average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +38,10 @@ class FskVote(SynchronousAlgorithm):
     def symbols(self, num_parameters: int, packed: bool) -> int:
         return 2 * num_parameters  # a frequency carries both parts of a complex number anyway
 
-    def signal(self, work: Work) -> Float[Array, " m"]:
-        phase = jax.random.uniform(work.key, work.update.shape, maxval=2 * jnp.pi)
+    def signal(self, result: DeviceResult) -> Float[Array, " m"]:
+        phase = jax.random.uniform(result.key, result.update.shape, maxval=2 * jnp.pi)
         parts = jnp.stack([jnp.cos(phase), jnp.sin(phase)])
-        return jnp.concatenate([jnp.where(vote, parts, 0.0) for vote in (work.update > 0, work.update < 0)]).ravel()
+        return jnp.concatenate([jnp.where(vote, parts, 0.0) for vote in (result.update > 0, result.update < 0)]).ravel()
 
     def assumed(self, uplink: Uplink) -> Uplink:
         """What the signals meet, without its phase; beliefs and errors of phase play no part."""

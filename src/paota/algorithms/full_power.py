@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from ..settings import setting
 from .base import Amplitudes, Event, SynchronousAlgorithm, average
 
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.settings import Power
-from ..settings import setting
 from .base import Amplitudes, Event, SynchronousAlgorithm, normalise, weights
 
 

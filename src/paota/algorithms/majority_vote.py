@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from ..settings import setting
-from .base import Amplitudes, Event, Heard, Step, SynchronousAlgorithm, Work, average
+from .base import Amplitudes, DeviceResult, Event, Heard, Step, SynchronousAlgorithm, average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class MajorityVote(SynchronousAlgorithm):
     threshold: float = setting(0.1, above=0, doc="Devices with |h_k|^2 below this share of its mean stay silent.")
     payload: ClassVar[str] = "update"
 
-    def signal(self, work: Work) -> Float[Array, " d"]:
-        return jnp.sign(work.update)
+    def signal(self, result: DeviceResult) -> Float[Array, " d"]:
+        return jnp.sign(result.update)
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         sends = event.ready & (jnp.abs(uplink.channel) ** 2 >= self.threshold * uplink.mean_gain)

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..air.uplink import Uplink
-from ..power.policy import amplitude_cap, optimise
+from ..base.settings import setting
+from ..power.policy import amplitude_cap, solve_powers
 from ..power.settings import Power
-from ..settings import setting
 from ..timing.schemes import Periodic
-from .base import Algorithm, Amplitudes, Event, Report, Work
+from .base import Algorithm, Amplitudes, DeviceResult, Event, Report
 
 
 class LastHeard(NamedTuple):
@@ -48,24 +48,24 @@ class Paota(Algorithm):
     def memory(self, model: Float[Array, " d"]) -> Any:
         return LastHeard(model, jnp.zeros(())) if self.similarity == "heard" else ()
 
-    def remember(self, work: Work) -> Any:
-        return LastHeard(work.local_model - work.update, jnp.ones(())) if self.similarity == "heard" else ()
+    def remember(self, result: DeviceResult) -> Any:
+        return LastHeard(result.local_model - result.update, jnp.ones(())) if self.similarity == "heard" else ()
 
     def broadcast(self, num_parameters: int) -> int:
         return num_parameters if self.similarity == "current" else 0
 
-    def report(self, work: Work) -> Report:
-        step = work.model - work.previous_model
+    def report(self, result: DeviceResult) -> Report:
+        step = result.model - result.previous_model
         if self.similarity == "heard":
-            last = work.memory  # where it started, from where it started before; not from rounding at first
-            step = last.is_there * (work.local_model - work.update - last.start)
-        return {"similarity": similarity_factor(work.update, step)}
+            last = result.memory  # where it started, from where it started before; not from rounding at first
+            step = last.is_there * (result.local_model - result.update - last.start)
+        return {"similarity": similarity_factor(result.update, step)}
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         rho = staleness_factor(event.staleness, power.omega)
         theta = event.report["similarity"]
         p_max = amplitude_cap(uplink, event.energy, power.cap)
-        p = optimise(
+        p = solve_powers(
             rho, theta, p_max, event.ready, power,
             num_devices=event.num_devices, num_parameters=event.model.size, noise_power_w=uplink.noise_power_w,
         )  # Eq. asy:power_control, P2  # fmt: skip

@@ -15,10 +15,10 @@ from jaxtyping import Array, Bool, Float
 from numpy.typing import ArrayLike
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from ..settings import setting
-from ..timing.adaptive import ShareReadyOrRestart
+from ..timing.restarts import ShareReadyOrRestart
 from .base import Algorithm, Amplitudes, Event, Heard, Step
 from .threshold import aligned_level
 

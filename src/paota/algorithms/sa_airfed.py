@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from ..settings import setting
 from ..timing.schemes import Periodic
 from .base import Algorithm, Amplitudes, Event
 

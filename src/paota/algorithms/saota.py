@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..air.uplink import Uplink
+from ..base.settings import setting
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from ..settings import setting
 from ..timing.schemes import Periodic
 from .base import Algorithm, Amplitudes, Event, Heard, Step, average
 from .queues import Queues, after, amplitude_at, debts, no_debts
@@ -34,7 +34,7 @@ class Saota(Algorithm):
 
     mean_power_w: float = setting(5.0, above=0, doc="That a device may radiate in the mean of all rounds.")
     tradeoff: float = setting(
-        1e6, above=0, doc="V: the larger, the louder, and the later the mean is kept.", also=("V",)
+        1e6, above=0, doc="V: the larger, the louder, and the later the mean is kept.", aliases=("V",)
     )
     payload: str = setting("update", options=("model", "update"), doc="What a device sends.")
     scheme = Periodic()

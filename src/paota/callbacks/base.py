@@ -15,11 +15,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import NDArray
 
-from ..runs.files import Columns
+from ..base.files import Columns
 
 if TYPE_CHECKING:
-    from ..experiment import Experiment
-    from ..runs.results import Result, Trajectory
+    from ..experiment.experiment import Experiment
+    from ..results.result import Result, Trajectory
+
+
+class CallbackError(Exception):
+    """A callback raised, and the run ended there; its cause is what was raised. Nothing that was done is lost.
+
+    `result` holds the units as far as they came, None if none had begun; a run folder can be resumed.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.result: Result | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +97,8 @@ class Round:
         return self.metrics["train_loss"]
 
     @property
-    def judged(self) -> bool:
-        """Whether the model was judged on the test set in this round."""
+    def evaluated(self) -> bool:
+        """Whether the model was evaluated on the test set in this round."""
         return not math.isnan(self.test_accuracy)
 
     @cached_property

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import CallbackError, UserError
-from ..registry import CALLBACKS
-from .base import Callback, EveryRound, Round, Start
+from ..base.errors import UserError
+from ..base.registry import CALLBACKS
+from .base import Callback, CallbackError, EveryRound, Round, Start
 
 if TYPE_CHECKING:
-    from ..runs.results import Result, Trajectory
+    from ..results.result import Result, Trajectory
 
 
 @dataclass(frozen=True)
-class Told:
+class CallbackReply:
     """How telling some rounds ended: after which one, and why there: a wish to stop the unit, or an error."""
 
     round: int
@@ -49,7 +49,7 @@ class Group:
         for callback in self._callbacks:
             _call(callback, callback.compile, label, seconds)
 
-    def rounds(self, rounds: Sequence[Round]) -> Told:
+    def rounds(self, rounds: Sequence[Round]) -> CallbackReply:
         """Tell rounds of one unit until somebody asks to stop it, or raises; everybody hears of that round."""
         for round in rounds:
             wishes, errors = [], []
@@ -59,8 +59,8 @@ class Group:
                 except CallbackError as error:
                     errors.append(error)
             if errors or any(wishes):
-                return Told(round.round, any(wishes), errors[0] if errors else None)
-        return Told(rounds[-1].round)
+                return CallbackReply(round.round, any(wishes), errors[0] if errors else None)
+        return CallbackReply(rounds[-1].round)
 
     def finish(self, trajectory: Trajectory) -> None:
         for callback in self._callbacks:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .base import Callback, Round, Start
 
 if TYPE_CHECKING:
-    from ..runs.results import Result, Trajectory
+    from ..results.result import Result, Trajectory
 
 REDRAW_S = 0.2
 
@@ -22,7 +22,7 @@ class NotebookBar(Callback):
     """
 
     def start(self, run: Start) -> None:
-        from ..pages.words import Score
+        from ..base.formatting import Score
 
         self._title, self._drawn, self._handle, self._score = run.title, 0.0, None, Score(run.score)
         self._totals: dict[str, int] = {}
@@ -38,7 +38,7 @@ class NotebookBar(Callback):
 
     def round(self, round: Round) -> None:
         self._done[round.label][round.seed] = round.round
-        if round.judged:
+        if round.evaluated:
             self._note[round.label] = f"{self._score.name} {self._score.compact(round.test_accuracy, 1)}"
         if time.monotonic() - self._drawn > REDRAW_S:
             self._draw()

@@ -27,7 +27,7 @@ class Patience(Callback):
         self._since: dict[tuple[str, int], int] = {}  # evaluations since the best one
 
     def round(self, round: Round) -> bool:
-        if not round.judged:
+        if not round.evaluated:
             return False
         unit = round.label, round.seed
         if round.test_accuracy > self._best.get(unit, -math.inf):

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ..errors import UserError
-from ..runs.files import cell_of
+from ..base.errors import UserError
+from ..base.files import cell_of
 from .base import Callback, Round, Start
 
 if TYPE_CHECKING:
-    from ..runs.results import Result
+    from ..results.result import Result
 
 FILE = "rounds.csv"
 
@@ -36,8 +36,10 @@ class CsvStream(Callback):
     def start(self, run: Start) -> None:
         if self._path is None and run.folder is None:
             raise UserError("this run keeps no folder: say which file the stream goes to, e.g. CsvStream('rounds.csv')")
-        self._path = Path(self._path) if self._path is not None else (run.folder or Path()) / FILE
+        self._path, given = Path(self._path or (run.folder or Path()) / FILE), self._path is not None
         with self._refusing():
+            if not given:
+                self._path.unlink(missing_ok=True)  # never written through: it may be a link or a pipe
             self._file = self._path.open("w", encoding="utf-8", newline="", buffering=1)  # line by line
         self._writer, self._begun = csv.writer(self._file, lineterminator="\n"), False
 

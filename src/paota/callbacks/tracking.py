@@ -16,12 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
-from ..runs import files, measures
+from ..base import files
+from ..base.errors import UserError, install_command
+from ..results import measures
 from .base import Callback, Round, Start
 
 if TYPE_CHECKING:
-    from ..runs.results import Result, Trajectory
+    from ..results.result import Result, Trajectory
 
 Key = tuple[str, int]  # label, seed
 
@@ -202,9 +203,7 @@ def _needed(package: str, extra: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
-        raise UserError(
-            f"this callback needs {package}: pip install {package}, or paota with its extra [{extra}]"
-        ) from None
+        raise UserError(f"this callback needs {package}: {install_command(extra)}") from None
 
 
 def _name(unit: Key) -> str:

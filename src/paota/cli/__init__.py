@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ..interrupts import EXIT_CODE, leave
+from ..base.interrupts import EXIT_CODE, leave
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def command() -> NoReturn:
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    crew = sys.modules.get("paota.simulate.crew")
+    crew = sys.modules.get("paota.simulate.threads")
     if code == EXIT_CODE or (crew is not None and crew.anybody_left()):
         os._exit(code)
     sys.exit(code)

@@ -9,11 +9,18 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ..errors import UserError, did_you_mean, listed, nearest, plain, printable, unknown_name
-from ..experiment import choosing
-from ..interrupts import leave
-from ..plugins import load_plugin
-from . import bound, deploy, device, fleet, keys, new, plan, power, presets, report, reproduce, settings, sweep, watch
+from ..base.errors import UserError, did_you_mean, listed, nearest, plain, printable, unknown_name
+from ..base.interrupts import leave
+from ..base.plugins import load_plugin
+from ..experiment.files import choosing
+from ..studies.bound import command as bound
+from ..studies.fleet import command as fleet
+from ..studies.live import command as watch
+from ..studies.plan import command as plan
+from ..studies.report import command as report
+from ..studies.reproduce import command as reproduce
+from ..studies.sweep import command as sweep
+from . import deploy, device, keys, new, power, presets, settings
 from . import run as run_command
 
 COMMANDS = {
@@ -108,7 +115,7 @@ class Parser(argparse.ArgumentParser):
     def _settings_meant(self, flag: str, value: str) -> list[str]:
         if "--set" not in self._option_string_actions:
             return []
-        from ..reference import meant_by  # every setting there is
+        from ..experiment.reference import meant_by  # every setting there is
 
         word = flag.lstrip("-")
         given = "VALUE" if not value or plain(word) in OTHER_QUANTITIES else value

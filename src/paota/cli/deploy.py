@@ -6,19 +6,22 @@ import argparse
 import math
 import os
 import shutil
-import subprocess
+import socket
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
-from ..experiment import Experiment
-from ..runs.folder import refuse_used_folder
-from .arguments import add_experiment, read_experiment
-from .run import default_folder
+from ..base.errors import UserError
+from ..base.lock import only_one
+from ..experiment.experiment import Experiment
+from ..results.folder import refuse_used_folder
+from ..terminal.arguments import add_experiment, add_trust, default_folder, read_experiment
 
-GATEWAY = "PAOTA_GATEWAY"  # environment variable: the socket file between the gateway and the SuperLink
+ENDING_S = 8.0  # longer than `flower.guard` needs
+GATEWAY = "PAOTA_GATEWAY"  # environment variable: the socket file to what stays outside a private namespace
 
 
 def add_parser(commands: Any) -> None:
@@ -27,11 +30,12 @@ def add_parser(commands: Any) -> None:
         help="run an experiment in real time on real processes or devices, with Flower",
         description="Start a Flower SuperLink and one SuperNode a device on this machine (TLS, node keys, a loopback that "
         "nobody else reaches), run the experiment on them in real time, and stop them all. With --listen the devices are "
-        "elsewhere: each runs 'paota device'. Needs the extra: pip install 'paota[flower]'.",
+        "elsewhere: each runs 'paota device'. Needs Flower: pip install '.[flower]' in your clone of paota.",
     )
     add_experiment(parser)
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-deployed-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help="go on from the checkpoint in this folder")
+    add_trust(parser)
     parser.add_argument(
         "--time-scale", type=float, default=1.0, metavar="X", help="real seconds a second of the experiment"
     )
@@ -44,22 +48,22 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--keys", metavar="DIR", help="with --listen: the folder that 'paota keys' has made")
     parser.add_argument("--insecure", action="store_true", help="no TLS and no node keys; on this machine only")
     parser.add_argument("--write-app", metavar="DIR", help="only write the Flower app, for a SuperLink of your own")
-    parser.add_argument("--shared-loopback", action="store_true", help=argparse.SUPPRESS)
+    add_shared_loopback(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..flower import require_flower
+    from ..deploy import require_flower
 
     require_flower()
-    from ..flower.deployment import Deployment
+    from ..deploy.settings import Deployment
 
     if not (math.isfinite(args.time_scale) and args.time_scale > 0):
         raise UserError(f"--time-scale must be above 0, not {args.time_scale:g}")
     experiment = _resumed(args) if args.resume else read_experiment(args)
-    Deployment().contestants(experiment)
+    Deployment().chosen(experiment)
     config: dict[str, Any] = {"time-scale": args.time_scale, "emulate-latency": not (args.real_latency or args.listen)}
     if args.write_app:
-        from ..flower.launch import write_app
+        from ..deploy.launch import write_app
 
         refuse_used_folder(args.write_app)
         write_app(Path(args.write_app), experiment, {**config, **({"out": args.out} if args.out else {})})
@@ -69,16 +73,17 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.resume or args.out or default_folder(f"{experiment.name}-deployed")).resolve()
     if not args.resume:
         refuse_used_folder(out)
-    _hide(args, keys)
+    outside = (lambda: _start_gateway(args.listen, keys)) if keys else None
+    gateway = hide(args, outside) or (outside and outside())
 
-    from ..flower.launch import run_here, write_app
+    from ..deploy.launch import run_here, write_app
 
     work = Path(tempfile.mkdtemp(prefix="paota-deploy-"))
     config |= {"out": str(out), "resume": bool(args.resume)}
     write_app(work / "app", experiment, config)
     run_here(
         work / "app", work / "federation", devices=experiment.data.devices, run_config={}, secure=not args.insecure,
-        keys=keys, gateway_socket=os.environ.get(GATEWAY) if args.listen else None,
+        keys=keys, gateway_socket=gateway,
     )  # fmt: skip
     shutil.rmtree(work)  # kept where something failed: the message names it
     print(f"\nreport: {out / 'report.html'}")
@@ -96,13 +101,27 @@ def _resumed(args: argparse.Namespace) -> Experiment:
         raise UserError(f"'{folder}' is a finished run: there is nothing to go on with")
     if not (folder / "experiment.toml").exists() or not any(folder.glob("checkpoint-*/state.npz")):
         raise UserError(f"'{folder}' holds no checkpoint of a deployment")
-    return Experiment.from_file(folder / "experiment.toml")
+    _wait_until_free(folder)
+    return Experiment.from_file(folder / "experiment.toml", trust_plugins=args.trust_plugins)
+
+
+def _wait_until_free(folder: Path) -> None:
+    """Refuse a folder that another deployment works in; the processes of one that was killed end within seconds."""
+    latest = time.monotonic() + ENDING_S
+    while True:
+        try:
+            with only_one(folder):
+                return
+        except UserError:
+            if time.monotonic() > latest:
+                raise
+        time.sleep(0.2)
 
 
 def _check_listen(args: argparse.Namespace, experiment: Experiment) -> Path | None:
     """The folder of keys for devices elsewhere, None for a deployment on this machine."""
     if not args.listen:
-        from ..flower.launch import check_size
+        from ..deploy.launch import check_size
 
         if args.keys:
             raise UserError("--keys goes with --listen: a deployment on this machine makes its own")
@@ -124,34 +143,40 @@ def _check_listen(args: argparse.Namespace, experiment: Experiment) -> Path | No
     return keys
 
 
-def _hide(args: argparse.Namespace, keys: Path | None) -> None:
-    """Go on in a loopback of our own; the gateway for --listen stays outside. Says so where that is impossible."""
-    from ..flower import private
+def add_shared_loopback(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--shared-loopback",
+        action="store_true",
+        help="start also where other users of this machine cannot be kept out (docs/trust.md)",
+    )
 
-    if private.LOOPBACK not in os.environ and not args.shared_loopback and args.as_program:
-        environment = dict(os.environ)
-        if keys is not None:
-            environment[GATEWAY] = _start_gateway(args.listen, keys)
-        command = [sys.executable, "-IS", private.__file__, sys.executable, "-m", "paota", *sys.argv[1:]]
-        sys.stdout.flush()
-        os.execve(command[0], command, environment)
-    if keys is not None and GATEWAY not in os.environ:
-        os.environ[GATEWAY] = _start_gateway(args.listen, keys)
-    if os.environ.get(private.LOOPBACK) != "private":
-        print(
-            "paota: other users of this machine can reach the SuperLink, whose control API asks for no credentials: "
-            "this system allows no network namespace of one's own (docs/trust.md)",
-            file=sys.stderr,
-        )
+
+def hide(args: argparse.Namespace, outside: Callable[[], str] | None) -> str | None:
+    """Go on in a private network namespace, unless the user wants none; the socket file to what stays `outside`."""
+    from ..deploy import namespace as private
+
+    if os.environ.pop(private.LOOPBACK, None):
+        return os.environ.pop(GATEWAY, None)
+    if args.shared_loopback:
+        print("paota: every user of this machine can act as you in this deployment (docs/trust.md)", file=sys.stderr)
+        return None
+    if not args.as_program:  # a process of the caller's, which must not be replaced
+        raise UserError("run it as a program, 'python -m paota ...', or with --shared-loopback")
+    environment = {**os.environ, **({GATEWAY: outside()} if outside else {})}
+    command = [sys.executable, "-IS", private.__file__, sys.executable, "-m", "paota", *sys.argv[1:]]
+    sys.stdout.flush()
+    os.execve(command[0], command, environment)
 
 
 def _start_gateway(listen: str, keys: Path) -> str:
-    """The gateway process; it ends with this one, whatever this one becomes. The socket file it speaks to."""
-    socket_file = str(Path(tempfile.mkdtemp(prefix="paota-gateway-")) / "superlink.sock")
+    """The gateway process; the socket file over which it reaches the SuperLink."""
+    from ..deploy.relay import start_outside
+
     host, _, port = listen.rpartition(":")
-    ends, keep = os.pipe()
-    os.set_inheritable(keep, True)  # closed when the last program of this process is gone
-    command = [sys.executable, "-m", "paota.flower.gateway", host.strip("[]"), port, str(keys), socket_file]
-    subprocess.Popen(command, stdin=ends, start_new_session=True)
-    os.close(ends)
-    return socket_file
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host.strip("[]"), int(port)), family=family, backlog=512) as listener:
+            return start_outside("paota.deploy.gateway", [str(keys)], listener)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]  # Python adds the address
+        raise UserError(f"cannot listen on {listen}: {reason}") from None

@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from ..base.errors import UserError
+from .deploy import add_shared_loopback, hide
 
 
 def add_parser(commands: Any) -> None:
@@ -15,7 +16,8 @@ def add_parser(commands: Any) -> None:
         "device",
         help="take part in a deployment as one device",
         description="Connect to a server that runs 'paota deploy --listen', train when asked, and go on until stopped. The "
-        "server's experiment is run as it is, so a device trusts its server. Needs the extra: pip install 'paota[flower]'.",
+        "server's experiment is run as it is, so a device trusts its server. Needs Flower: pip install '.[flower]' in your "
+        "clone of paota.",
     )
     parser.add_argument("server", metavar="HOST:PORT", help="where the server listens")
     parser.add_argument("--keys", default="keys", metavar="DIR", help="a folder with ca.crt and node-K (default keys)")
@@ -24,10 +26,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--data", metavar="FILE", help="data of its own (.npz), in place of its part of the experiment's"
     )
+    add_shared_loopback(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..flower import require_flower
+    from ..deploy import require_flower
 
     require_flower()
     if not 0 <= args.device < args.devices:
@@ -38,12 +41,17 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"'{keys}' has no {name}: the server's 'paota keys' makes it")
     if args.data and not Path(args.data).is_file():
         raise UserError(f"no such file: '{args.data}'")
-    from ..flower.local import Device
+    host, colon, port = args.server.rpartition(":")
+    if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+        raise UserError(f"the server must be HOST:PORT, e.g. server.example.org:8000, not '{args.server}'")
+    from ..deploy.relay import start_outside
 
-    with tempfile.TemporaryDirectory(prefix="paota-device-") as work:
-        node = Device(
-            Path(work), args.server, keys=keys, device=args.device, devices=args.devices,
-            data=str(Path(args.data).resolve()) if args.data else None,
-        )  # fmt: skip
-        with node:
-            return node.wait()
+    through = hide(args, lambda: start_outside("paota.deploy.relay", [host.strip("[]"), port]))
+    from ..deploy.federation import Device
+
+    node = Device(
+        Path(tempfile.mkdtemp(prefix="paota-device-")), args.server, keys=keys, device=args.device, devices=args.devices,
+        data=str(Path(args.data).resolve()) if args.data else None, through=through, temporary=True,
+    )  # fmt: skip
+    with node:
+        return node.wait()

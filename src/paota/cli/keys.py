@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from ..base.errors import UserError
 
 
 def add_parser(commands: Any) -> None:
@@ -14,7 +14,7 @@ def add_parser(commands: Any) -> None:
         "keys",
         help="make the certificates and node keys of a deployment on several machines",
         description="Make a TLS certificate for the server and a key for each device. Copy ca.crt and node-K to device K, "
-        "nothing else. Needs the extra: pip install 'paota[flower]'.",
+        "nothing else. Needs Flower: pip install '.[flower]' in your clone of paota.",
     )
     parser.add_argument("folder", metavar="DIR", help="where they go; must not exist yet")
     parser.add_argument("--devices", type=int, required=True, metavar="N", help="how many devices there are")
@@ -24,10 +24,10 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..flower import require_flower
+    from ..deploy import require_flower
 
     require_flower()
-    from ..flower.certificates import LOOPBACK, make_certificates, make_node_key
+    from ..deploy.certificates import LOOPBACK, make_certificates, make_node_key
 
     folder = Path(args.folder)
     names = [name.strip() for name in args.names.split(",") if name.strip()]

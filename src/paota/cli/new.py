@@ -9,11 +9,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError, unknown_name
-from ..registry import KINDS as REGISTRIES
-from ..runs.files import write_text
+from ..base.errors import UserError, unknown_name
+from ..base.files import write_text
+from ..base.registry import KINDS as REGISTRIES
 
-KINDS = ("algorithm", "channel", "dataset", "latency", "model")
+KINDS = ("algorithm", "channel", "dataset", "latency", "model", "scheme")
 
 
 def add_parser(commands: Any) -> None:
@@ -46,8 +46,9 @@ def skeleton(kind: str, name: str) -> dict[str, str]:
         raise UserError(
             f"'{name}' does not name a thing of the kind {kind}: small letters, digits and hyphens, e.g. my-policy"
         )
-    if name in REGISTRIES[kind]:
-        raise UserError(f"the {kind} '{name}' exists already")
+    registered = "algorithm" if kind == "scheme" else kind  # an algorithm brings its scheme
+    if name in REGISTRIES[registered]:
+        raise UserError(f"the {registered} '{name}' exists already")
     module = name.replace("-", "_")
     if keyword.iskeyword(module):
         raise UserError(f"'{name}' is a word of Python itself: choose another name")

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from ..base.errors import UserError
 
 if TYPE_CHECKING:
     from ..power import Solution

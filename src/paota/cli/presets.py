@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..experiment import PRESETS, preset_names, read_preset
+from ..experiment.files import PRESETS, preset_names, read_preset
 
 
 def add_parser(commands: Any) -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CallbackError, Interrupted, UserError
-from ..experiment import Experiment
-from ..interrupts import EXIT_CODE, stop_on_ctrl_c
-from ..rng import Seeds
-from ..runs.files import jsonable
-from ..runs.folder import (
+from ..base.errors import Interrupted, UserError
+from ..base.files import jsonable
+from ..base.interrupts import EXIT_CODE, stop_on_ctrl_c
+from ..base.lock import only_one
+from ..base.rng import Seeds
+from ..callbacks.base import CallbackError
+from ..experiment.experiment import Experiment
+from ..results.folder import (
     CHECKPOINTS,
     begin_folder,
     finish_folder,
@@ -28,11 +28,20 @@ from ..runs.folder import (
     refuse_used_folder,
     remove_leftovers,
 )
-from ..runs.lock import only_one
-from .arguments import SEEDS_HELP, add_callbacks, add_experiment, parse_seeds, read_callbacks, read_experiment
+from ..terminal.arguments import (
+    SEEDS_HELP,
+    add_callbacks,
+    add_experiment,
+    add_trust,
+    default_folder,
+    go_on,
+    parse_seeds,
+    read_callbacks,
+    read_experiment,
+)
 
 if TYPE_CHECKING:
-    from ..runs.results import Result
+    from ..results.result import Result
 
 DIVERGED = 3  # exit code of a run that was computed and saved, but whose model is lost
 
@@ -48,6 +57,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--seeds", type=parse_seeds, default=1, metavar="N|A,B,...", help=SEEDS_HELP)
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help="go on with an interrupted run, to the same bits")
+    add_trust(parser)
     parser.add_argument(
         "--checkpoint-every", type=float, default=10.0, metavar="S", help="seconds between checkpoints (default 10)"
     )
@@ -80,22 +90,22 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--resume is for a single process: run it without --distributed")
 
     from .. import simulate
-    from ..live.stream import LiveStream
-    from ..runs.checkpoint import Checkpoints
-    from .display import RunDisplay
+    from ..callbacks.live_stream import LiveStream
+    from ..results.checkpoint import Checkpoints
+    from ..terminal.display import RunDisplay
 
     if clustered:
         from ..engine.sharding import join_cluster
 
         if join_cluster(args.distributed, args.num_processes, args.process_id) > 0:
-            simulate.execute(simulate.plan(experiment, seeds=seeds))  # a helper: process 0 shows and writes
+            simulate.execute(simulate.prepare(experiment, seeds=seeds))  # a helper: process 0 shows and writes
             return 0
     quiet = args.json or args.quiet
-    plan = simulate.plan(
+    plan = simulate.prepare(
         experiment, seeds=seeds, tell=lambda sentence: quiet or print(f"paota: {sentence}", file=sys.stderr)
     )
     identity = simulate.identity(plan)  # may take long: it builds the kernel of a new machine
-    folder = folder or begin_folder(args.out or default_folder(experiment.name), plan)
+    folder = folder or begin_folder(args.out or default_folder(experiment.name), plan.experiment, plan.seeds)
     checkpoints = Checkpoints(folder / CHECKPOINTS, identity, every_s=args.checkpoint_every)
     shown = [] if quiet else [RunDisplay(sys.stderr, sys.stdout)]
     # A cluster's helpers would not know of a checkpoint, nor of a wish to stop.
@@ -108,35 +118,36 @@ def run(args: argparse.Namespace) -> int:
             )  # fmt: skip
             finish_folder(result, folder)
     except Interrupted:
-        print(f"paota: interrupted, and saved; {_go_on(folder)}", file=sys.stderr)
+        print(f"paota: interrupted, and saved; {go_on('run', folder, experiment)}", file=sys.stderr)
         return EXIT_CODE
     except CallbackError as error:
-        print(f"paota: {error}; what is done is saved; {_go_on(folder)}", file=sys.stderr)
+        print(f"paota: {error}; what is done is saved; {go_on('run', folder, experiment)}", file=sys.stderr)
         return 2 if isinstance(error.__cause__, UserError) else 1
     return _show(result, folder, args)
 
 
-def _go_on(folder: Path) -> str:
-    return f"go on with: paota run --resume {shlex.quote(str(folder))}"
-
-
 @contextmanager
 def _live_page(folder: Path, *, wanted: bool) -> Iterator[None]:
-    """A page of the run for as long as the block runs; whoever looks at it then sees the end."""
+    """A page of the run for as long as the block runs, and until an open browser has seen the end."""
     if not wanted:
         yield
         return
-    from ..live.server import LiveServer
+    from ..studies.live.server import LiveServer
 
-    server = LiveServer(folder)
-    server.start()
+    try:
+        server = LiveServer(folder)
+        server.start()
+    except (UserError, RuntimeError) as error:  # no socket or no thread is left: the run goes on without
+        print(f"paota: there is no live page: {error}", file=sys.stderr)
+        yield
+        return
     print(f"live: {server.address}", file=sys.stderr)
     yield
     server.wait_for_a_last_look()
 
 
 def _show(result: Result, folder: Path, args: argparse.Namespace) -> int:
-    from .tables import divergences, show_summary
+    from ..terminal.tables import divergences, show_summary
 
     summary = result.summary
     if args.json:
@@ -165,10 +176,4 @@ def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, Seeds]:
         )
     folder = Path(args.resume)
     seeds = read_unfinished(folder)
-    return folder, Experiment.from_file(folder / "experiment.toml"), seeds
-
-
-def default_folder(name: str) -> Path:
-    """`runs/NAME-DATE-TIME`, with what a file name cannot hold replaced."""
-    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60].strip("-") or "run"
-    return Path("runs") / f"{kept}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
+    return folder, Experiment.from_file(folder / "experiment.toml", trust_plugins=args.trust_plugins), seeds

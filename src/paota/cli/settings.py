@@ -6,10 +6,10 @@ import argparse
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ..errors import unknown_name
+from ..base.errors import unknown_name
 
 if TYPE_CHECKING:
-    from ..reference import Setting
+    from ..experiment.reference import Setting
 
 
 def add_parser(commands: Any) -> None:
@@ -19,17 +19,11 @@ def add_parser(commands: Any) -> None:
         description="Without SECTION: everything. A key such as timing.period_s shows that one alone.",
     )
     parser.add_argument("section", nargs="?", metavar="SECTION|KEY", help="a table of the file, or one key")
-    parser.add_argument("--markdown", action="store_true", help="the whole reference as docs/settings.md holds it")
 
 
 def run(args: argparse.Namespace) -> int:
-    from .. import reference
+    from ..experiment import reference
 
-    if args.markdown:
-        from ..pages.settings import markdown
-
-        print(markdown(), end="")
-        return 0
     if args.section is None:
         chosen = reference.all_settings()
     elif args.section in reference.sections():
@@ -50,7 +44,7 @@ def _show(chosen: list[Setting]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ..reference import shown
+    from ..experiment.reference import shown
 
     console = Console(highlight=False, markup=False)
     name_width = max(len(one.key) for one in chosen)

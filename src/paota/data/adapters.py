@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paota.errors import UserError
+from paota.base.errors import UserError
 
 
 def torch_arrays(part: str, dataset: Any, *, channels_first: bool) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from paota.base.bounded import Readable, check_claim, open_regular, read_array, reason, unpacked
+from paota.base.errors import UserError
 from paota.data import tar
-from paota.data.bounded import Readable, check_claim, open_regular, read_array, reason, unpacked
 from paota.data.dataset import Dataset
-from paota.errors import UserError
 
 ARCHIVE, FOLDER = "cifar-10-binary.tar.gz", "cifar-10-batches-bin"
 PICKLED = ("cifar-10-python.tar.gz", "cifar-10-batches-py")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from paota.base.errors import UserError
 from paota.data.scaling import Scaling
-from paota.errors import UserError
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 OPTIONAL_KEYS = ("device_train",)

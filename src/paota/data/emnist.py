@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from paota.base.errors import UserError
 from paota.data.dataset import Dataset
 from paota.data.idx import IMAGE_AXES, LABEL_AXES, find_idx_file, read_idx
-from paota.errors import UserError
 
 _FILE = re.compile(r"(emnist-[a-z]+)-(?:train|test)-(?:images|labels)[-.]idx[13]-ubyte(?:\.gz)?")
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paota.data.bounded import Unpacked, check_claim, read_array, reason, unpacked
+from paota.base.bounded import Unpacked, check_claim, read_array, reason, unpacked
+from paota.base.errors import UserError
 from paota.data.dataset import Dataset
-from paota.errors import UserError
 
 UNSIGNED_BYTE = 0x08
 

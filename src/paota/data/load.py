@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from paota.data.bounded import reason, short
-from paota.data.dataset import KEYS, Dataset
+from paota.base.bounded import reason, short
+from paota.base.errors import UserError
+from paota.base.npz import read_arrays
+from paota.base.registry import DATASETS
+from paota.data.dataset import KEYS, OPTIONAL_KEYS, Dataset
 from paota.data.settings import Data
-from paota.errors import UserError
-from paota.registry import DATASETS
 
 
 def load_data(data: Data, *, base: Path | None = None) -> Dataset:
@@ -69,11 +71,11 @@ def _load_folder(path: Path) -> Dataset:
 
 def _load_file(path: Path) -> Dataset | None:
     from paota.data import cifar, emnist
-    from paota.data.npz import load_npz
 
     name = path.name.lower()
     if name.endswith(".npz"):
-        return load_npz(path)
+        arrays: dict[str, Any] = {**read_arrays(path, KEYS, OPTIONAL_KEYS)}
+        return Dataset.from_arrays(name=path.name, **arrays)
     if name.endswith((".tar.gz", ".tgz", ".tar")):
         return cifar.load_from(path)
     split = emnist.split_of(path.name)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paota.data.bounded import open_regular, reason
+from paota.base.bounded import open_regular, reason
+from paota.base.errors import UserError
+from paota.base.npz import read_npy_header
 from paota.data.dataset import KEYS, OPTIONAL_KEYS, Dataset
-from paota.data.npz import read_npy_header
-from paota.errors import UserError
 
 
 def load_npy_folder(folder: Path) -> Dataset:

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from paota.base.errors import UserError
+from paota.base.settings import check, setting
 from paota.data.dataset import Dataset
 from paota.data.sampling import Ints, blocks, draw_distinct, ragged_ranges
 from paota.data.shards import MAX_TOTAL, Shards
-from paota.errors import UserError
-from paota.settings import check, setting
 
 BLOCK = 2**20  # numbers drawn at once by `Paper`: fits a processor's cache, bounds the memory
 
@@ -55,13 +55,13 @@ class Paper:
         (300, 600, 900, 1200, 1500),
         low=1,
         doc="Each device draws its number of samples from these.",
-        also=("samples_per_device", "num_samples"),
+        aliases=("samples_per_device", "num_samples"),
     )
     classes_per_device: int = setting(
         5,
         low=1,
         doc="Different classes that a device holds.",
-        also=("classes", "labels_per_device", "classes_per_client"),
+        aliases=("classes", "labels_per_device", "classes_per_client"),
     )
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ class Dirichlet:
         0.5,
         above=0,
         doc="Of the Dirichlet distribution: small is uneven, large is even.",
-        also=("alpha", "dirichlet_alpha", "beta"),
+        aliases=("alpha", "dirichlet_alpha", "beta"),
     )
     min_samples: int = setting(1, low=1, doc="No device holds fewer.")
 
@@ -154,7 +154,7 @@ class Dirichlet:
 class LabelShards:
     """The split of the FedAvg paper: sort by label, cut into equal shards, deal each device `shards_per_device`."""
 
-    shards_per_device: int = setting(2, low=1, doc="Shards that each device is dealt.", also=("shards_per_client",))
+    shards_per_device: int = setting(2, low=1, doc="Shards that each device is dealt.", aliases=("shards_per_client",))
 
     def __call__(self, labels: npt.NDArray[Any], *, devices: int, rng: np.random.Generator) -> Shards:
         _check_call(self, labels, devices)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from paota.base.errors import UserError
 from paota.data.dataset import Dataset
-from paota.errors import UserError
 
 MAX_TOTAL = 2**30
 """The most sample indices that all devices may hold together: 4 GiB of int32."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from paota.data.bounded import SMALL_BYTES, STEP_BYTES, Readable, Unpacked, check_claim
-from paota.errors import UserError
+from paota.base.bounded import SMALL_BYTES, STEP_BYTES, Readable, Unpacked, check_claim
+from paota.base.errors import UserError
 
 BLOCK_BYTES = 512
 REGULAR = (b"0", b"\0")

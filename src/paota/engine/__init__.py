@@ -1,45 +1,39 @@
 """The compiled half of a simulation. Free functions on plain structures; nothing here knows an algorithm by name.
 
-    train, prepare     the devices' half of an event
-    decide, conclude   the server's half, and `optimise` on top of it
-    evaluate, judge    how good a model is
-    run_events         the loop over events; `program` compiles it
+    play_round                  one aggregation: devices, air, server
+    train, prepare              the devices' half of it
+    evaluate, evaluate_model    how good a model is
+    run_events                  the loop over events; `program` compiles it
 
-The simulator runs the loop; a deployment calls the halves, each where it belongs.
+The simulator runs the loop; a deployment plays round by round.
 """
 
-from .devices import Prepared, device_keys, encode, prepare, train
-from .loop import forget_programs, is_known, judge, known_programs, program, program_key, remembered, run_events
-from .server import (
-    Decision,
-    Judgement,
-    Served,
-    conclude,
-    decide,
-    evaluate,
-    event_of,
-    optimise,
-    superpose,
-    uplink_of,
-)
-from .structures import (
-    HELD_BYTES,
-    PER_DEVICE,
-    Fleet,
-    Log,
-    Row,
-    Rule,
-    Sizes,
-    State,
-    Task,
-    event_places,
-    row_bytes,
-    rows_of,
-)
-
-__all__ = [
-    "HELD_BYTES", "PER_DEVICE", "Decision", "Fleet", "Judgement", "Log", "Prepared", "Row", "Rule", "Served", "Sizes", "State",
-    "Task", "conclude", "decide", "device_keys", "encode", "evaluate", "event_of", "event_places", "forget_programs", "is_known",
-    "judge", "known_programs", "optimise", "prepare", "program", "program_key", "remembered", "row_bytes", "rows_of",
-    "run_events", "superpose", "train", "uplink_of",
-]  # fmt: skip
+from .blocks import DeviceSignals as DeviceSignals
+from .evaluation import ModelEvaluation as ModelEvaluation
+from .evaluation import evaluate as evaluate
+from .evaluation import evaluate_model as evaluate_model
+from .local_training import train as train
+from .loop import forget_programs as forget_programs
+from .loop import is_known as is_known
+from .loop import known_programs as known_programs
+from .loop import program as program
+from .loop import program_key as program_key
+from .loop import run_events as run_events
+from .round import RoundOutcome as RoundOutcome
+from .round import RoundStart as RoundStart
+from .round import apply_server_optimiser as apply_server_optimiser
+from .round import play_round as play_round
+from .round import prepare as prepare
+from .structures import HELD_BYTES as HELD_BYTES
+from .structures import PER_DEVICE as PER_DEVICE
+from .structures import DeviceData as DeviceData
+from .structures import EventInputs as EventInputs
+from .structures import LearningProblem as LearningProblem
+from .structures import Log as Log
+from .structures import ProgramShape as ProgramShape
+from .structures import RoundConfig as RoundConfig
+from .structures import RunConstants as RunConstants
+from .structures import State as State
+from .structures import event_places as event_places
+from .structures import inputs_of as inputs_of
+from .structures import row_bytes as row_bytes

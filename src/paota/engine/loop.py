@@ -15,120 +15,97 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from ..air.downlink import as_heard
-from ..air.uplink import within_budget
-from ..algorithms.base import Algorithm
 from . import sharding
-from .blocks import Blocks
-from .devices import Prepared, prepare, train
-from .server import Judgement, Served, conclude, decide, evaluate, event_of, optimise, superpose, uplink_of
-from .structures import PER_DEVICE, Fleet, Log, Row, Rule, Sizes, State, Task
+from .blocks import DeviceSignals
+from .evaluation import ModelEvaluation, evaluate
+from .local_training import train
+from .round import RoundStart, memory_of, play_round, prepare
+from .structures import (
+    PER_DEVICE,
+    DeviceData,
+    EventInputs,
+    LearningProblem,
+    Log,
+    ProgramShape,
+    RunConstants,
+    State,
+)
 
 
 def run_events(
-    task: Task, sizes: Sizes, rule: Rule, seed: jax.Array, fleet: Fleet, state: State, rows: Row, count: jax.Array
+    problem: LearningProblem,
+    shape: ProgramShape,
+    run: RunConstants,
+    state: State,
+    events: EventInputs,
+    count: jax.Array,
 ) -> tuple[State, Log]:
-    """The first `count` of `rows`, one after the other; the rest is padding, so that every call has the same shape."""
+    """The first `count` of `events`, one after the other; the rest is padding, so that every call has the same shape."""
 
     def one_event(i: jax.Array, carry: tuple[State, Log]) -> tuple[State, Log]:
         state, log = carry
-        row = jax.tree.map(lambda column: column[i], rows)
-        state, entry = event(task, sizes, rule, seed, fleet, state, row)
+        inputs = jax.tree.map(lambda column: column[i], events)
+        state, entry = event(problem, shape, run, state, inputs)
         return state, jax.tree.map(lambda all_, one: all_.at[i].set(one), log, entry)
 
-    row_shape = jax.tree.map(lambda column: jax.ShapeDtypeStruct(column.shape[1:], column.dtype), rows)
-    _, entry_shape = jax.eval_shape(functools.partial(event, task, sizes, rule, seed, fleet), state, row_shape)
-    log = jax.tree.map(lambda a: jnp.zeros((sizes.events, *a.shape), a.dtype), entry_shape)
+    inputs_shape = jax.tree.map(lambda column: jax.ShapeDtypeStruct(column.shape[1:], column.dtype), events)
+    _, entry_shape = jax.eval_shape(functools.partial(event, problem, shape, run), state, inputs_shape)
+    log = jax.tree.map(lambda a: jnp.zeros((shape.events, *a.shape), a.dtype), entry_shape)
     return jax.lax.fori_loop(0, count, one_event, (state, log))
 
 
 def event(
-    task: Task, sizes: Sizes, rule: Rule, seed: jax.Array, fleet: Fleet, state: State, row: Row
+    problem: LearningProblem, shape: ProgramShape, run: RunConstants, state: State, inputs: EventInputs
 ) -> tuple[State, Log]:
-    """One aggregation: version `row.round` becomes the next one."""
-    order = sharding.interleaved(task.mesh, sizes.places)
+    """One aggregation: version `inputs.round` becomes the next one."""
+    config, key, data = run
+    order = sharding.interleaved(problem.mesh, shape.places)
     if order is not None:
-        row = jax.tree.map(lambda column: column[order] if column.ndim else column, row)
-    served, loss = _aggregate(task, sizes, rule, seed, fleet, state, row)
-    served, memory = optimise(rule.server, state.ring[row.round % sizes.versions], served, state.optimiser)
-    judged = jax.lax.cond(
-        row.evaluate,
-        lambda: evaluate(task, served.model, fleet),
-        lambda: Judgement.unknown(task.num_classes),
+        inputs = jax.tree.map(lambda column: column[order] if column.ndim else column, inputs)
+    before = RoundStart(
+        inputs=inputs,
+        model=state.ring[inputs.round % shape.versions],
+        previous_model=state.ring[jnp.maximum(inputs.round - 1, 0) % shape.versions],
+        num_samples=_num_samples(data, inputs, state.ring.dtype),
+        num_devices=jnp.asarray(len(data.shard_sizes), state.ring.dtype),
+        state=state,
     )
-    if task.train_loss == "batches":
-        judged = judged._replace(train_loss=jnp.where(row.ready, loss, 0).sum() / row.ready.sum())
+
+    def devices(part: EventInputs) -> DeviceSignals:
+        mine = before._replace(inputs=part, num_samples=_num_samples(data, part, state.ring.dtype))
+        shift = None
+        if config.algorithm.shifts_gradients:
+            shift = jax.vmap(config.algorithm.gradient_shift, in_axes=(0, None))(memory_of(mine), state.server)
+        trained = train(problem, run, state.ring, part, shift)
+        start = None
+        if config.guards.max_update_norm is not None:
+            start = as_heard(config.air, key, state.ring[part.version % shape.versions], part.version, part.device)
+        return prepare(config, key, mine, trained, start)
+
+    outcome, after, loss = play_round(config, key, before, devices, block=shape.block)
+    evaluation = jax.lax.cond(
+        inputs.evaluate,
+        lambda: evaluate(problem, outcome.model, data),
+        lambda: ModelEvaluation.unknown(problem.num_classes),
+    )
+    if problem.train_loss == "batches":
+        evaluation = evaluation._replace(train_loss=jnp.where(inputs.ready, loss, 0).sum() / inputs.ready.sum())
     log = Log(
-        judged.test_accuracy, judged.test_loss, judged.train_loss, served.noise_std, jnp.isfinite(served.model).all(),
-        judged.score_by_label, served.weight, served.amplitude, served.similarity, served.transmit_power_w,
-        served.channel_gain,
+        evaluation.test_accuracy, evaluation.test_loss, evaluation.train_loss, outcome.noise_std,
+        jnp.isfinite(outcome.model).all(), evaluation.score_by_label, outcome.weight, outcome.amplitude,
+        outcome.similarity, outcome.transmit_power_w, outcome.channel_gain,
     )  # fmt: skip
     if order is not None:
         back = np.argsort(order)
         log = log._replace(**{name: getattr(log, name)[back] for name in PER_DEVICE})
-    ring = state.ring.at[(row.round + 1) % sizes.versions].set(served.model)
-    spent_j = state.spent_j
-    if rule.power.energy_budget_j is not None:  # a device takes part in an event once; padding has sent nothing
-        spent_j = spent_j.at[row.device].add(served.transmit_power_w / rule.air.bandwidth_hz)
-    return State(ring, served.state, memory, remembered(state.devices, row.device, served), spent_j), log
+    return after._replace(ring=state.ring.at[(inputs.round + 1) % shape.versions].set(outcome.model)), log
 
 
-def remembered(kept: Any, device: Int[Array, " n"], served: Served) -> Any:
-    """The memory [K, ...] of all devices after an event; those that have not sent keep theirs."""
-
-    def write(old: jax.Array, new: jax.Array) -> jax.Array:
-        nowhere = len(old)
-        return old.at[jnp.where(served.weight != 0, device, nowhere)].set(new, mode="drop")
-
-    return jax.tree.map(write, kept, served.memory)
-
-
-def _aggregate(
-    task: Task, sizes: Sizes, rule: Rule, seed: jax.Array, fleet: Fleet, state: State, row: Row
-) -> tuple[Served, Float[Array, " n"]]:
-    """Devices, then server; and the devices' losses."""
-    model = state.ring[row.round % sizes.versions]
-    previous = state.ring[jnp.maximum(row.round - 1, 0) % sizes.versions]
-
-    def num_samples(row: Row) -> Float[Array, " n"]:
-        return fleet.shard_sizes[row.device].astype(model.dtype)
-
-    def devices(row: Row) -> Prepared:
-        memory = jax.tree.map(lambda column: column[row.device], state.devices)
-        shift = None
-        if rule.algorithm.shifts_gradients:
-            shift = jax.vmap(rule.algorithm.gradient_shift, in_axes=(0, None))(memory, state.server)
-        trained = train(task, rule.training, seed, fleet, state.ring, row, shift, rule.air)
-        start = None
-        if rule.guards.max_update_norm is not None:
-            start = as_heard(rule.air, seed, state.ring[row.version % sizes.versions], row.version, row.device)
-        return prepare(rule, seed, row, trained, model, previous, num_samples(row), memory, state.server, start)
-
-    blocks = None if sizes.block is None else Blocks(devices, row, sizes.block)
-    prepared = devices(row) if blocks is None else blocks.untrained() if asks_nothing(rule) else blocks.first_pass()
-    num_devices = jnp.asarray(len(fleet.shard_sizes), model.dtype)
-    uplink = uplink_of(rule, seed, row, prepared.ready, model.size)
-    if rule.power.energy_budget_j is not None:
-        uplink = within_budget(uplink, rule.power.energy_budget_j - state.spent_j[row.device], rule.air.bandwidth_hz)
-        prepared = prepared._replace(ready=uplink.ready)
-    event = event_of(row, prepared, model, previous, num_samples(row), num_devices, state.server)
-    decision = decide(rule.algorithm, rule.power, event, uplink)
-    if blocks is None:
-        sums = superpose(decision.gains, prepared.payload)
-        everything = prepared.payload if rule.algorithm.needs_payloads else None
-        served = conclude(rule.algorithm, event, decision, sums, everything)
-        return served._replace(memory=prepared.memory), prepared.loss
-    sums, loss = blocks.second_pass(decision.gains)
-    return conclude(rule.algorithm, event, decision, sums), loss if asks_nothing(rule) else prepared.loss
-
-
-def asks_nothing(rule: Rule) -> bool:
-    """Whether weights follow from the timeline alone: a digital rule without reports, and no guard that holds back."""
-    plain = type(rule.algorithm).report is Algorithm.report
-    return plain and not rule.algorithm.over_the_air and not rule.guards.reject_non_finite
+def _num_samples(data: DeviceData, inputs: EventInputs, kind: Any) -> Float[Array, " n"]:
+    return data.shard_sizes[inputs.device].astype(kind)
 
 
 _compiled: dict[Any, Any] = {}
@@ -136,19 +113,20 @@ _lock = threading.Lock()
 MAX_PROGRAMS = 64  # kept in this process
 
 
-def program(task: Task, sizes: Sizes, arguments: tuple[Any, ...]) -> tuple[Any, float]:
-    """`run_events` compiled ahead of time for `arguments` (rule, seed, fleet, state, rows, count), and the seconds it took.
+def program(problem: LearningProblem, shape: ProgramShape, arguments: tuple[Any, ...]) -> tuple[Any, float]:
+    """`run_events` compiled ahead of time for `arguments` (run, state, events, count), and the seconds it took.
 
     Kept for every later call of the same structure and shapes, whatever the numbers; then the seconds are 0. A program
     of one event takes its state over and writes the next one there, which spares memory.
     """
-    key = program_key(task, sizes, arguments)
+    key = program_key(problem, shape, arguments)
     with _lock:
         if key in _compiled:
             return _compiled[key], 0.0
     begin = time.perf_counter()
-    donated = 3 if sizes.events == 1 else ()
-    step = jax.jit(functools.partial(run_events, task, sizes), donate_argnums=donated, out_shardings=_everywhere(task))
+    donated = 1 if shape.events == 1 else ()
+    shared = sharding.everywhere(problem.mesh)
+    step = jax.jit(functools.partial(run_events, problem, shape), donate_argnums=donated, out_shardings=shared)
     made = step.lower(*arguments).compile()
     seconds = time.perf_counter() - begin
     with _lock:
@@ -158,15 +136,15 @@ def program(task: Task, sizes: Sizes, arguments: tuple[Any, ...]) -> tuple[Any, 
     return made, seconds
 
 
-def program_key(task: Task, sizes: Sizes, arguments: tuple[Any, ...]) -> Any:
+def program_key(problem: LearningProblem, shape: ProgramShape, arguments: tuple[Any, ...]) -> Any:
     """What two calls must share to share a program."""
     leaves, structure = jax.tree.flatten(arguments)
-    return task, sizes, structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+    return problem, shape, structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
 
 
-def is_known(task: Task, sizes: Sizes, arguments: tuple[Any, ...]) -> bool:
+def is_known(problem: LearningProblem, shape: ProgramShape, arguments: tuple[Any, ...]) -> bool:
     """Whether `program` has it already."""
-    return program_key(task, sizes, arguments) in _compiled
+    return program_key(problem, shape, arguments) in _compiled
 
 
 def known_programs() -> int:
@@ -178,17 +156,3 @@ def forget_programs() -> None:
     """Let go of every compiled program."""
     with _lock:
         _compiled.clear()
-
-
-def judge(task: Task, model: Float[Array, " d"], fleet: Fleet) -> Judgement:
-    """`evaluate`, compiled."""
-    return _judge(task)(*sharding.replicate(task.mesh, (model, fleet)))
-
-
-@functools.lru_cache(maxsize=MAX_PROGRAMS)
-def _judge(task: Task) -> Any:
-    return jax.jit(functools.partial(evaluate, task), out_shardings=_everywhere(task))
-
-
-def _everywhere(task: Task) -> Any:
-    return None if task.mesh is None else NamedSharding(task.mesh, sharding.EVERYWHERE)

@@ -15,8 +15,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
-from ..errors import UserError
-from ..training.learner import Judged, Learner, Trained
+from ..base.errors import UserError
+from ..training.learner import Learner, SampleEvaluation, Trained
 
 AXIS = "devices"
 EVERYWHERE = PartitionSpec()
@@ -29,30 +29,33 @@ def mesh_of_all() -> Mesh | None:
     return Mesh(everything, (AXIS,)) if everything.size > 1 else None
 
 
-def train(mesh: Mesh | None, function: Any, replicated: tuple[Any, ...], by_device: tuple[Any, ...]) -> Trained:
-    """`function(*replicated, *by_device)`, where each JAX device takes its part of the arrays `by_device` [n, ...]."""
+def train(mesh: Mesh | None, function: Any, replicated: tuple[Any, ...], by_device: Any) -> Trained:
+    """`function(*replicated, by_device)`, where each JAX device takes its part of the arrays `by_device` [n, ...]."""
     if mesh is None:
-        trained: Trained = function(*replicated, *by_device)
+        trained: Trained = function(*replicated, by_device)
         return trained
-    specs = (*[EVERYWHERE] * len(replicated), *[SHARED_OUT] * len(by_device))
+    specs = (*[EVERYWHERE] * len(replicated), SHARED_OUT)
     shared = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=SHARED_OUT, check_vma=False)
-    result: Trained = shared(*replicated, *by_device)
+    result: Trained = shared(*replicated, by_device)
     return result
 
 
-def judge(mesh: Mesh | None, learner: Learner, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array) -> Judged:
-    """`learner.judge` over all samples, each JAX device judging a part of them."""
+def evaluate(
+    mesh: Mesh | None, learner: Learner, model: jax.Array, samples: tuple[Any, jax.Array, jax.Array]
+) -> SampleEvaluation:
+    """`learner.evaluate` over all samples (x, y, weight); each JAX device evaluates a part of them."""
+    x, y, weight = samples
     if mesh is None:
-        return learner.judge(model, x, y, weight, 0, len(y))
+        return learner.evaluate(model, x, y, weight, 0, len(y))
     count = -(-len(y) // mesh.size)
 
     def part(model: jax.Array, x: Any, y: jax.Array, weight: jax.Array) -> Any:
-        judged = learner.judge(model, x, y, weight, jax.lax.axis_index(AXIS) * count, count)
-        return jax.lax.psum(judged, AXIS)
+        evaluation = learner.evaluate(model, x, y, weight, jax.lax.axis_index(AXIS) * count, count)
+        return jax.lax.psum(evaluation, AXIS)
 
     shared = jax.shard_map(part, mesh=mesh, in_specs=(EVERYWHERE,) * 4, out_specs=EVERYWHERE, check_vma=False)
-    judged: Judged = shared(model, x, y, weight)
-    return judged
+    evaluation: SampleEvaluation = shared(model, x, y, weight)
+    return evaluation
 
 
 def interleaved(mesh: Mesh | None, places: int) -> NDArray[np.int64] | None:
@@ -63,6 +66,11 @@ def interleaved(mesh: Mesh | None, places: int) -> NDArray[np.int64] | None:
 def replicate(mesh: Mesh | None, tree: Any) -> Any:
     """Copies of every array on all JAX devices; every process must hold the same values."""
     return tree if mesh is None else jax.tree.map(lambda leaf: _replicate(mesh, leaf), tree)
+
+
+def everywhere(mesh: Mesh | None) -> NamedSharding | None:
+    """The sharding of what every JAX device holds; None if there is only one."""
+    return None if mesh is None else NamedSharding(mesh, EVERYWHERE)
 
 
 def _replicate(mesh: Mesh, leaf: Any) -> Any:

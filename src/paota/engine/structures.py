@@ -20,15 +20,15 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from ..air.downlink import in_signals
 from ..air.settings import Air
 from ..algorithms.base import Algorithm, signal_size
+from ..base.rng import Purpose, device_key
+from ..base.settings import as_tree
 from ..data.dataset import Dataset
 from ..data.shards import Shards
-from ..experiment import Contestant
+from ..experiment.experiment import AlgorithmConfig
 from ..faults.settings import Faults, Guards
 from ..models.base import Model
 from ..power.settings import Power
-from ..rng import Purpose, device_key
-from ..server.settings import Server
-from ..settings import as_tree
+from ..server.settings import ServerSettings
 from ..timing.timeline import Timeline
 from ..training.learner import Learner
 from ..training.settings import Training
@@ -44,31 +44,31 @@ BLOCK_BYTES = 2**24  # of devices' models in a block, where they do not all fit
     meta_fields=[],
 )
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class RoundConfig:
     """Everything that decides how an event is computed. A pytree: its floats are leaves, the rest is structure."""
 
     algorithm: Algorithm
     training: Training
-    server: Server
+    server: ServerSettings
     air: Air
     power: Power
     faults: Faults
     guards: Guards
 
     @classmethod
-    def of(cls, contestant: Contestant) -> Rule:
+    def of(cls, entry: AlgorithmConfig) -> RoundConfig:
         """The rule of one line of an experiment, its numbers as arrays; what only the timeline needs is left out."""
-        c = contestant
+        c = entry
         parts = {
             "algorithm": c.algorithm, "training": c.training, "server": c.server, "air": in_signals(c.air), "power": c.power,
             "faults": c.faults.in_signals(), "guards": replace(c.guards, max_staleness=None),
         }  # fmt: skip
-        rule = cls(**{name: as_tree(part) for name, part in parts.items()})  # type: ignore[arg-type]
-        return jax.tree.map(lambda number: jnp.asarray(number, float), rule)
+        config = cls(**{name: as_tree(part) for name, part in parts.items()})  # type: ignore[arg-type]
+        return jax.tree.map(lambda number: jnp.asarray(number, float), config)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class LearningProblem:
     """What is learned, and what computes it: the static part of every program."""
 
     model: Model
@@ -99,7 +99,7 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
+class ProgramShape:
     """The static sizes of one compiled loop."""
 
     places: int  # for the devices of an event, padded
@@ -108,7 +108,7 @@ class Sizes:
     block: int | None = None  # devices whose models are held at once; None: all of the event
 
 
-class Fleet(NamedTuple):
+class DeviceData(NamedTuple):
     """All data: samples are stored once, `x_*` as the learner encodes them, and devices hold indices into them."""
 
     x_train: Any
@@ -128,7 +128,7 @@ class Fleet(NamedTuple):
         return {name: jax.tree.map(jnp.asarray, value) for name, value in samples.items()}
 
     @classmethod
-    def of(cls, samples: dict[str, Any], shards: Shards, *, entries: int = 0) -> Fleet:
+    def of(cls, samples: dict[str, Any], shards: Shards, *, entries: int = 0) -> DeviceData:
         """`samples` dealt out as `shards` say; indices are padded to `entries`, so that seeds share a program."""
         share = np.bincount(shards.indices, minlength=len(samples["y_train"])) / len(shards.indices)
         return cls(
@@ -140,7 +140,15 @@ class Fleet(NamedTuple):
         )
 
 
-class Row(NamedTuple):
+class RunConstants(NamedTuple):
+    """What stays the same in all events of a run."""
+
+    config: RoundConfig
+    key: jax.Array  # of the seed
+    data: DeviceData
+
+
+class EventInputs(NamedTuple):
     """One event in the form the program wants; for a call, every field has an axis of events in front."""
 
     round: Int[Array, ""]  # r
@@ -157,21 +165,21 @@ class Row(NamedTuple):
 class State(NamedTuple):
     """What one event hands to the next."""
 
-    ring: Float[Array, "V d"]  # version v stands at v mod V
+    ring: Any  # [V, d], version v stands at v mod V; () in a deployment, which keeps its versions itself
     server: Any  # what the algorithm keeps
     optimiser: Any = ()  # what the server's optimiser keeps
     devices: Any = ()  # what the devices keep, [K, ...] each
     spent_j: Any = ()  # radiated so far, [K], where there is a budget
 
     @classmethod
-    def initial(cls, rule: Rule, model: Float[Array, " d"], versions: int, devices: int) -> State:
+    def initial(cls, config: RoundConfig, model: Float[Array, " d"], versions: int, devices: int) -> State:
         """Before the first event of K `devices`: every version is w^0."""
         memory = jax.tree.map(
-            lambda one: jnp.broadcast_to(one, (devices, *jnp.shape(one))), rule.algorithm.memory(model)
+            lambda one: jnp.broadcast_to(one, (devices, *jnp.shape(one))), config.algorithm.memory(model)
         )
-        optimiser = rule.server.optimiser.init(model)
-        server = rule.algorithm.init_for(model, devices)
-        spent_j = () if rule.power.energy_budget_j is None else jnp.zeros(devices)
+        optimiser = config.server.optimiser.init(model)
+        server = config.algorithm.init_for(model, devices)
+        spent_j = () if config.power.energy_budget_j is None else jnp.zeros(devices)
         return cls(jnp.tile(model, (versions, 1)), server, optimiser, memory, spent_j)
 
 
@@ -219,17 +227,17 @@ def _round_up(number: int, unit: int) -> int:
     return max(1, -(-number // unit)) * unit
 
 
-def rows_of(
-    timeline: Timeline, first: int, sizes: Sizes, evaluate: np.ndarray, *, most: int | None = None
-) -> tuple[Row, int]:
+def inputs_of(
+    timeline: Timeline, first: int, shape: ProgramShape, evaluate: np.ndarray, *, most: int | None = None
+) -> tuple[EventInputs, int]:
     """Events `first`, `first`+1, ... of a timeline, at most `most`, padded to the program's sizes; and how many there are."""
-    count = min(sizes.events if most is None else most, sizes.events, len(timeline) - first)
+    count = min(shape.events if most is None else most, shape.events, len(timeline) - first)
 
     def zeros(kind: Any, *, places: bool = True) -> Any:
-        return np.zeros((sizes.events, sizes.places) if places else sizes.events, kind)
+        return np.zeros((shape.events, shape.places) if places else shape.events, kind)
 
-    rows = Row(
-        round=first + np.arange(sizes.events, dtype=np.int32),  # type: ignore[arg-type]  # NumPy on the host
+    rows = EventInputs(
+        round=first + np.arange(shape.events, dtype=np.int32),  # type: ignore[arg-type]  # NumPy on the host
         time_s=zeros(np.float32, places=False),
         evaluate=zeros(bool, places=False),
         ready=zeros(bool),

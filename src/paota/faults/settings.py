@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from ..settings import setting
+from ..base.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,14 +17,14 @@ class Faults:
         low=0,
         high=1,
         doc="A training is lost with this probability; its device starts afresh `away_s` later.",
-        also=("dropouts",),
+        aliases=("dropouts",),
     )
     away_s: float = setting(20.0, low=0, doc="How long a device stays away after a dropout.")
     lost_broadcasts: float | None = setting(
         None, low=0, high=1, doc="Probability of missing a broadcast and training on from the version at hand."
     )
     stragglers: float | None = setting(
-        None, low=0, high=1, doc="Share of the devices that are slower, for life.", also=("straggler",)
+        None, low=0, high=1, doc="Share of the devices that are slower, for life.", aliases=("straggler",)
     )
     slow_factor: float = setting(4.0, low=1, doc="How many times slower stragglers are.")
     stuck: float | None = setting(
@@ -32,20 +32,20 @@ class Faults:
     )
     stuck_after: int = setting(1, low=0, doc="Trainings that a stuck device still finishes.")
     give_up_s: float = setting(
-        60.0, above=0, doc="The server gives a stuck device up after so long.", also=("timeout", "timeout_s")
+        60.0, above=0, doc="The server gives a stuck device up after so long.", aliases=("timeout", "timeout_s")
     )
     corrupted: float | None = setting(
         None,
         low=0,
         high=1,
         doc="Share of the devices that send corrupted updates, for life.",
-        also=("byzantine", "attackers", "malicious"),
+        aliases=("byzantine", "attackers", "malicious"),
     )
     corruption: str = setting(
         "nan",
         options=("nan", "sign-flip", "scale"),
         doc="Not-a-number, the opposite direction, or `scale` times too long.",
-        also=("attack",),
+        aliases=("attack",),
     )
     scale: float = setting(100.0, doc="How many times too long a scaled update is.")
     deep_fades: float | None = setting(
@@ -73,13 +73,13 @@ class Guards:
     """What a device checks before it transmits. A device that may not transmit still gets the new model."""
 
     max_update_norm: float | None = setting(
-        None, above=0, doc="Longer updates are shortened to this length.", also=("clip_update",)
+        None, above=0, doc="Longer updates are shortened to this length.", aliases=("clip_update",)
     )
     noise_multiplier: float | None = setting(
         None,
         above=0,
         doc="For privacy: a device adds Gaussian noise to every weight, in units of `max_update_norm`, which it needs.",
-        also=("dp_noise", "noise_std"),
+        aliases=("dp_noise", "noise_std"),
     )
     reject_non_finite: bool = setting(False, doc="An update with a NaN or an infinity is not sent.")
-    max_staleness: int | None = setting(None, low=0, doc="Staler updates are not sent.", also=("staleness_limit",))
+    max_staleness: int | None = setting(None, low=0, doc="Staler updates are not sent.", aliases=("staleness_limit",))

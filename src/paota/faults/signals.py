@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from ..air.uplink import Uplink
-from ..rng import Purpose, draw_key
-from ..units import db_to_ratio
+from ..base.rng import Purpose, draw_key
+from ..base.units import db_to_ratio
 from .settings import Faults, Guards
 
 SQUARES_SAFE = 2.0**40  # entries up to here can be squared and added up, whatever the number of parameters

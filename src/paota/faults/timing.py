@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rng import Purpose, host_rng
+from ..base.rng import Purpose, host_rng
 from ..timing.latency import Latencies
 from ..timing.timeline import Timeline
 from .settings import Faults, Guards

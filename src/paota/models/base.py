@@ -71,3 +71,8 @@ def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
 def correct(logits: jax.Array, labels: jax.Array) -> jax.Array:
     """1 where the largest logit is the label's, else 0, [B]."""
     return (jnp.argmax(logits, axis=-1) == labels).astype(logits.dtype)
+
+
+def is_torch(model: Model) -> bool:
+    """Whether PyTorch computes the model, not JAX."""
+    return getattr(model, "written_name", "") == "torch"

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import memory
-from ..errors import UserError
-from ..rng import Purpose, device_key
+from ..base import memory
+from ..base.errors import UserError
+from ..base.rng import Purpose, device_key
 from .base import Model, loss_of, score_of
-from .own import given_in_python
+from .custom import given_in_python
 
 SAMPLES = 2  # of the trial
 
@@ -27,21 +26,12 @@ class Trial(NamedTuple):
     score: tuple[int, ...] | None
 
 
-def check_model(
-    model: Model, input_shape: tuple[int, ...], num_classes: int, seed: int, trainings: Iterable[Any] = ()
-) -> None:
+@functools.lru_cache(maxsize=64)
+def check_model(model: Model, input_shape: tuple[int, ...], num_classes: int, seed: int) -> None:
     """Raise a `UserError` if `model` cannot learn samples [*input_shape] of `num_classes` classes.
 
-    `seed`: whose initial model is looked at; `trainings`: the ways of training (`Training`) it must be able to follow.
+    `seed`: whose initial model is looked at.
     """
-    _check(model, input_shape, num_classes, seed)
-    for training in trainings:
-        if hasattr(model, "learner"):
-            model.learner(training, num_classes)
-
-
-@functools.lru_cache(maxsize=64)
-def _check(model: Model, input_shape: tuple[int, ...], num_classes: int, seed: int) -> None:
     if hasattr(model, "written_name") and None in (getattr(model, "module", 0), getattr(model, "init", 0)):
         raise given_in_python(model)
     shapes = f"samples of shape {input_shape} and {num_classes} classes"

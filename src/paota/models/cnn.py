@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ..errors import UserError
-from ..settings import setting
+from ..base.errors import UserError
+from ..base.settings import setting
 from .base import Params, he_normal
 from .layers import activated, convolution, image_shape
 

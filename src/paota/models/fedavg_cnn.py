@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import jax
 
-from ..errors import UserError
-from ..settings import setting
+from ..base.errors import UserError
+from ..base.settings import setting
 from .base import Params
 from .layers import activated, convolution, convolution_init, dense, dense_init, image_shape
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .base import Params, he_normal
 
 
@@ -52,17 +52,17 @@ def dense(params: Params, x: jax.Array) -> jax.Array:
     return x @ params["weight"].T + params["bias"]
 
 
-_by_kernel = ContextVar("whether `activated` may use the kernel", default=False)
+_kernel: ContextVar[Callable[..., jax.Array] | None] = ContextVar("what computes `activated`", default=None)
 
 
 @contextmanager
-def kernels_allowed() -> Iterator[None]:
-    """Inside, `activated` is traced as a call of the CPU kernel, which knows reverse-mode gradients only."""
-    token = _by_kernel.set(True)
+def activated_by(kernel: Callable[..., jax.Array]) -> Iterator[None]:
+    """Inside, `activated` is traced as a call of this kernel, which knows reverse-mode gradients only."""
+    token = _kernel.set(kernel)
     try:
         yield
     finally:
-        _by_kernel.reset(token)
+        _kernel.reset(token)
 
 
 def activated(
@@ -76,10 +76,9 @@ def activated(
 ) -> jax.Array:
     """What follows a convolution: ReLU of `x` [B, H, W, C] plus `bias` [C], or with `groups` of its GroupNorm, plus a
     `shortcut` like `x`; then 2x2 max-pooling, if `pooled`."""
-    if _by_kernel.get() and x.dtype == jnp.float32 and not (pooled and shortcut is not None):
-        from ..training.kernels.convolution import activate
-
-        return activate(x, bias if scale is None else scale, bias, shortcut, groups or 0, pooled)
+    kernel = _kernel.get()
+    if kernel is not None and x.dtype == jnp.float32 and not (pooled and shortcut is not None):
+        return kernel(x, bias if scale is None else scale, bias, shortcut, groups or 0, pooled)
     x = x + bias if groups is None else group_norm({"scale": scale, "bias": bias}, x, groups)
     x = jax.nn.relu(x if shortcut is None else shortcut + x)
     return max_pool(x) if pooled else x

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import jax
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .base import Params
 from .layers import activated, convolution, convolution_init, dense, dense_init, image_shape
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import jax
 import jax.numpy as jnp
 
-from ..settings import setting
+from ..base.settings import setting
 from .base import Params, he_normal
 
 
@@ -18,7 +18,7 @@ class Mlp:
     """Dense layers with ReLU between them: 784-10-10-10 on MNIST, the paper's network."""
 
     hidden: tuple[int, ...] = setting(
-        (10, 10), low=1, doc="Width of each hidden layer.", also=("layers", "hidden_layers", "width")
+        (10, 10), low=1, doc="Width of each hidden layer.", aliases=("layers", "hidden_layers", "width")
     )
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Params:

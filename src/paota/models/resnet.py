@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ..errors import UserError
-from ..settings import setting
+from ..base.errors import UserError
+from ..base.settings import setting
 from .base import Params, he_normal
 from .layers import activated, convolution, dense, dense_init, image_shape
 
@@ -28,7 +28,7 @@ class ResNet:
     convolution is followed by GroupNorm with `groups` groups.
     """
 
-    depth: int = setting(8, low=8, doc="Layers with weights: 8, 14, 20, ...", also=("layers",))
+    depth: int = setting(8, low=8, doc="Layers with weights: 8, 14, 20, ...", aliases=("layers",))
     width: int = setting(16, low=1, doc="Channels of the first stage.")
     groups: int = setting(8, low=1, doc="Of each GroupNorm.")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..registry import MODELS
-from ..settings import choice
+from ..base.registry import MODELS
+from ..base.settings import choice
 
 
 def _adapt(thing: Any) -> Any:
-    from .own import as_model  # JAX, only where somebody brings a model
+    from .custom import as_model  # JAX, only where somebody brings a model
 
     return as_model(thing)
 
@@ -24,5 +24,5 @@ class ModelChoice:
         "mlp",
         adapt=_adapt,
         doc="What is learned: a registered model, or `my_module:build`.",
-        also=("model", "network", "arch", "architecture"),
+        aliases=("model", "network", "arch", "architecture"),
     )

@@ -1,10 +1,5 @@
-"""Pages: HTML files that open anywhere, without a network.
+"""The kit of all pages: HTML files that open anywhere, without a network. It knows no study.
 
-The kit: `page` (what a page is made of, and its template), `figure` (Plotly figures as data), `curves`, `timeline`,
-`palette`, `words`, `export` (the same figures on paper), and in `assets` one template, one style sheet and one script. On
-it stand `report` (runs), `sweep` and `reproduction`.
+`page` says what a page is made of, `figure` holds Plotly figures as data, `curves` and `timeline` draw them, `export` draws
+them on paper, `notebook` shows them in a notebook, and `assets` holds one template, one style sheet and one script.
 """
-
-from .report import render, write
-
-__all__ = ["render", "write"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -46,7 +47,7 @@ def number(value: Any) -> float | None:
     """A finite number, or None: the summary uses None for what was never reached."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return None
-    return float(value) if np.isfinite(value) else None
+    return float(value) if math.isfinite(value) else None
 
 
 def against_round(rows: Rows, name: str, points: int) -> Curve | None:
@@ -77,6 +78,8 @@ def against_time(rows: Rows, name: str, points: int) -> Curve | None:
     known = np.isfinite(values) & np.isfinite(times_s)
     own_rows = [known & (rows["seed"] == seed) for seed in np.unique(rows["seed"])]
     own_rows = [own for own in own_rows if own.any()]
+    if not own_rows:
+        return None
     ends_s = np.array([times_s[own].max() for own in own_rows])
     start_s = max(times_s[own].min() for own in own_rows)
     end_s = _first_end(ends_s)
@@ -167,7 +170,8 @@ def _pivot(rows: Rows, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | No
 
 def _first_end(ends: np.ndarray) -> float:
     """Where the first seed ends, those aside that stopped much sooner than the others."""
-    return float(ends[ends >= 0.9 * np.median(ends)].min())
+    middle = np.median(ends)
+    return float(ends[ends >= min(middle, 0.9 * middle)].min())
 
 
 def _until_the_first_ends(curve: Curve, rounds: np.ndarray, matrix: np.ndarray) -> Curve:

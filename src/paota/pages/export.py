@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..base.formatting import SHARE_TICKS
 from . import palette
 from .figure import Layout, Style, Trace, View
 from .page import Section
-from .words import SHARE_TICKS
 
 COLUMN_INCHES, ROW_INCHES = 3.5, 2.6
 MOST_COLUMNS = 2  # more would be too small to read where a page is as wide as a text
@@ -66,7 +66,7 @@ def export(section: Section, legend: Sequence[Style], folder: Path) -> list[Path
     import matplotlib
     from matplotlib.figure import Figure as Picture
 
-    from ..runs.files import atomic
+    from ..base.files import atomic
 
     panels = [(figure, view) for figure in section.figures for view in figure.views.values()]
     columns = min(len(panels), MOST_COLUMNS)

@@ -1,6 +1,4 @@
-"""The report's figures as Plotly objects, for notebooks and scripts. Nothing is defined twice: the same traces are dressed here
-as the page's script dresses them in the browser, in the colours of a light page.
-"""
+"""The figures of pages as Plotly objects, for notebooks and scripts: the same traces, in the colours of a light page."""
 
 from __future__ import annotations
 
@@ -8,51 +6,14 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError, unknown_name
 from . import palette
 from .figure import Figure, Layout, Style, Trace, View
-from .report.learning import learning_section
-from .report.power import QUANTITIES as POWER
-from .report.quantity import Quantity, quantity_figure
-from .report.study import ResultLike, Study, gather
-from .report.timing import QUANTITIES as TIMING
-from .report.timing import timeline_section
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure as PlotlyFigure
 
-MOST_POINTS = 300
-AXES = {"time_s": "seconds", "round": "rounds"}  # what a user says -> the view of a figure
 BAND = 0.16  # opacity of the middle half of the seeds
 LONGEST_NAME = 48
-
-
-def plot(result: ResultLike, column: str, against: str) -> PlotlyFigure:
-    """A column of the metrics, one curve an algorithm: the figure of the report, or one in its style."""
-    if against not in AXES:
-        raise unknown_name("axis", against, AXES, {"seconds": "time_s", "time": "time_s", "rounds": "round"})
-    study, axis = gather([result]), AXES[against]
-    for figure in learning_section(study, MOST_POINTS).figures:
-        if figure.id == column.replace("_", "-"):
-            return as_plotly(figure, axis, _legend(study))
-    shown = next((q for q in (*TIMING, *POWER) if q.column == column), Quantity(column, column.replace("_", " "), ""))
-    made = quantity_figure(study, MOST_POINTS, shown, axis=axis)
-    if made is None:
-        raise UserError(f"nothing to draw: no algorithm of this run has a value in the column '{column}'")
-    return as_plotly(made, "all", _legend(study))
-
-
-def plot_timeline(result: ResultLike, label: str | None) -> PlotlyFigure:
-    """Who trains, waits and sends at the beginning of the run of one algorithm."""
-    study = gather([result])
-    figures = timeline_section(study).figures
-    if not figures:
-        raise UserError("this run kept no records of single devices, so there is no timeline to draw")
-    views = {name: key for key, name in figures[0].choices.items()}
-    if label is not None and label not in views:
-        raise unknown_name("algorithm label with a timeline", label, views)
-    name = label or next(iter(views))
-    return as_plotly(figures[0], views[name], _legend(study), title=f"{figures[0].title}: {name}")
 
 
 def as_plotly(figure: Figure, view: str, legend: Sequence[Style], *, title: str = "") -> PlotlyFigure:
@@ -62,10 +23,6 @@ def as_plotly(figure: Figure, view: str, legend: Sequence[Style], *, title: str 
     shown = figure.views[view]
     traces = [part for trace in shown.traces for part in _dressed(trace, legend)]
     return go.Figure(traces, _layout(shown, title or figure.title, figure.height_px))
-
-
-def _legend(study: Study) -> list[Style]:
-    return [entry.style for entry in study.drawn]
 
 
 def _dressed(trace: Trace, legend: Sequence[Style]) -> list[Trace]:

@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
+from ..base.formatting import printable, sentences
 from . import palette
 from .figure import Figure, Style, coinciding
-from .words import printable, sentences
 
 Tone = Literal["good", "middling", "alert"]
 

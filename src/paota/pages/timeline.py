@@ -68,12 +68,12 @@ def stretch_of(
     rows = {name: column(records, name) for name in names}
     known = [np.isfinite(rows[name]) for name in ("device", "staleness", "start_s", "finish_s", "time_s")]
     rows = _chosen(rows, np.all(known, axis=0))
-    if not len(rows["device"]):
-        return None
     times_s, contributions = np.unique(rows["time_s"], return_counts=True)
     enough = int(np.searchsorted(np.cumsum(contributions), FEWEST_CONTRIBUTIONS)) + 1
     shown = times_s[: max(events, min(enough, MOST_EVENTS))]
-    rows = _chosen(rows, rows["start_s"] < shown[-1])
+    rows = _chosen(rows, rows["start_s"] < shown.max(initial=-np.inf))
+    if not len(rows["device"]):
+        return None
     first = np.unique(rows["device"])[:devices]
     rows = _chosen(rows, np.isin(rows["device"], first))
     return Stretch(rows=rows, devices=first, times_s=shown, end_s=float(shown[-1]), start_s=start_s)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from ..errors import UserError, unknown_name
+from ..base.errors import UserError, unknown_name
 from .problem import PAPER_NUM_PARAMETERS, Problem, problem_from
 from .solution import Solution
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .checks import Vector
 from .p5 import MixedLinear
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UserError
+from ..base.errors import UserError
 
 Vector = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..errors import UserError, unknown_name
+from ..base.errors import UserError, unknown_name
 from .checks import Flags, Vector
 
 MAX_BYTES = 256 * 2**20

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UserError, unknown_name
+from ..base.errors import UserError, unknown_name
 from . import checks
 from .backends import BACKENDS
 from .checks import Flags, Vector

@@ -26,7 +26,7 @@ def amplitude_cap(uplink: Uplink, energy: Float[Array, " n"], cap: str) -> Float
     return jnp.abs(uplink.channel) * jnp.sqrt(uplink.max_power_w) / jnp.where(norm > 0, norm, 1.0)
 
 
-def optimise(
+def solve_powers(
     rho: Float[Array, " n"],
     theta: Float[Array, " n"],
     p_max: Float[Array, " n"],

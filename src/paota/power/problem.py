@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
-from ..units import dbm_to_w
+from ..base.errors import UserError
+from ..base.units import dbm_to_w
 from . import checks
 from .checks import Flags, Vector
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import unknown_name
+from ..base.errors import unknown_name
 from . import checks
 from .backends import installed
 from .checks import Vector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..settings import setting
+from ..base.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,7 +12,10 @@ class Power:
     """How loud is each device?"""
 
     max_power_w: float = setting(
-        15.0, above=0, doc="Budget P_max of a device.", also=("p_max", "pmax", "P_max", "max_power", "transmit_power")
+        15.0,
+        above=0,
+        doc="Budget P_max of a device.",
+        aliases=("p_max", "pmax", "P_max", "max_power", "transmit_power"),
     )
     cap: str = setting(
         "paper",
@@ -23,10 +26,12 @@ class Power:
         "exact",
         options=("exact", "mip", "uniform", "staleness", "similarity"),
         doc="How PAOTA's powers are chosen: the optimum, the paper's route to it, or a fixed rule.",
-        also=("solver",),
+        aliases=("solver",),
     )
-    smoothness: float = setting(10.0, above=0, doc="Smoothness L of the loss, as the bound assumes it.", also=("L",))
-    omega: float = setting(3.0, above=0, doc="Staleness constant Omega of rho = Omega / (s + Omega).", also=("Omega",))
+    smoothness: float = setting(10.0, above=0, doc="Smoothness L of the loss, as the bound assumes it.", aliases=("L",))
+    omega: float = setting(
+        3.0, above=0, doc="Staleness constant Omega of rho = Omega / (s + Omega).", aliases=("Omega",)
+    )
     epsilon2: float = setting(1.0, low=0, doc="eps^2 of Assumption 3.")
     # Of the paper's route, method = "mip"; Algorithm 2 as printed is coordinates = "eigen" with stopping = "printed".
     segments: int = setting(16, low=1, high=1024, doc='Chords for each square, of method = "mip".')
@@ -39,6 +44,6 @@ class Power:
         None,
         above=0,
         doc="That a device may radiate in the whole run; one that has used it up is silent. Absent: no limit.",
-        also=("energy_budget", "battery_j"),
+        aliases=("energy_budget", "battery_j"),
     )
     compute_power_w: float = setting(1.0, low=0, doc="Drawn while training; for the energy account only.")

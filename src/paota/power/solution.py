@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .checks import Vector
 from .level import level as level_of_optimum
 from .level import lower_bound, over_square
@@ -35,8 +35,6 @@ class Solution:
         return f"<paota.power.Solution by {self.method}: {powers}, objective {self.objective:.6g}, gap {self.gap:.1e}>"
 
     def _repr_html_(self) -> str:
-        from ..pages.notebook import solution_html
-
         return solution_html(self)
 
 
@@ -141,4 +139,31 @@ def nothing_to_solve(problem: Problem, *, method: str) -> Solution:
         unique=True,
         method=method,
         message="Nobody is ready, so there is nothing to solve: every power is 0.",
+    )
+
+
+def solution_html(solution: Solution) -> str:
+    """The message, the certificate, and the power of each device as a number and a bar."""
+    from ..base.formatting import counted  # start-up time
+    from ..pages.notebook import MOST_ROWS, bar, page_html
+    from ..pages.page import Table, TableCell, TableRow
+
+    largest = float(solution.power.max(initial=0.0))
+    rows = [
+        TableRow(
+            head=TableCell(text=str(device)),
+            cells=[TableCell(text=f"{power:.4g}"), TableCell(text=f"{beta:.3g}"), TableCell(text=bar(power, largest))],
+        )
+        for device, (power, beta) in enumerate(zip(solution.power, solution.beta, strict=True))
+    ]
+    left = len(rows) - MOST_ROWS
+    return page_html(
+        f"Power control, {solution.method}",
+        [
+            solution.message,
+            f"Objective {solution.objective:.6g} = term (d) {solution.term_d:.6g} + term (e) {solution.term_e:.6g}; "
+            f"KKT residual {solution.kkt_residual:.1e}, gap {solution.gap:.1e}.",
+            *([f"The first {MOST_ROWS} of {counted(len(rows), 'device')}."] if left > 0 else []),
+        ],
+        Table(label="powers", heads=["device", "power", "beta", ""], rows=rows[:MOST_ROWS]),
     )

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..settings import setting
+from ..base.settings import setting
 
 Vector = Float[Array, " d"]
 
@@ -46,7 +46,7 @@ class NoOptimiser:
 class ServerSgd:
     """w^(r+1) = w^r + learning_rate Delta: the rule's own movement, stretched or shortened."""
 
-    learning_rate: float = setting(1.0, above=0, doc="Of the server.", also=("server_lr",))
+    learning_rate: float = setting(1.0, above=0, doc="Of the server.", aliases=("server_lr",))
 
     def init(self, model: Vector) -> tuple[()]:
         return ()
@@ -59,8 +59,10 @@ class ServerSgd:
 class FedAvgM:
     """m <- momentum m + Delta; w^(r+1) = w^r + learning_rate m."""
 
-    learning_rate: float = setting(1.0, above=0, doc="Of the server.", also=("server_lr",))
-    momentum: float = setting(0.9, low=0, high=1, doc="Share of the last step that is kept.", also=("server_momentum",))
+    learning_rate: float = setting(1.0, above=0, doc="Of the server.", aliases=("server_lr",))
+    momentum: float = setting(
+        0.9, low=0, high=1, doc="Share of the last step that is kept.", aliases=("server_momentum",)
+    )
 
     def init(self, model: Vector) -> Vector:
         return jnp.zeros_like(model)
@@ -77,7 +79,7 @@ class Adaptive(abc.ABC):
     As printed, neither is corrected for its start; m starts at 0 and v at tau^2, the least that the paper admits.
     """
 
-    learning_rate: float = setting(0.1, above=0, doc="Of the server.", also=("server_lr",))
+    learning_rate: float = setting(0.1, above=0, doc="Of the server.", aliases=("server_lr",))
     beta1: float = setting(0.9, low=0, high=1, doc="Memory of the mean movement.")
     beta2: float = setting(0.99, low=0, high=1, doc="Memory of the mean squared movement.")
     tau: float = setting(1e-3, above=0, doc="Degree of adaptivity.")

@@ -10,21 +10,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ..callbacks.base import RunUnit, Start
+from ..base.rng import Seeds
+from ..callbacks.base import CallbackError, RunUnit, Start
 from ..callbacks.group import Group
 from ..callbacks.notebook import NotebookBar, in_notebook
 from ..callbacks.stopping import stopping_rules
-from ..errors import CallbackError
-from ..experiment import Experiment, as_experiment
-from ..rng import Seeds
-from ..runs import checkpoint
-from ..runs.checkpoint import Checkpoints
-from ..runs.contents import fingerprints
-from ..runs.results import Result, Trajectory
-from .planning import Plan, plan
+from ..experiment.experiment import Experiment, as_experiment
+from ..results import checkpoint
+from ..results.checkpoint import Checkpoints
+from ..results.contents import fingerprints
+from ..results.result import Result, Trajectory
+from .preparation import PreparedRun, prepare
 from .records import recorded_devices
 
-__all__ = ["Plan", "environment", "execute", "identity", "plan", "run"]
+__all__ = ["PreparedRun", "environment", "execute", "identity", "prepare", "run"]
 
 
 def run(
@@ -32,7 +31,7 @@ def run(
     *,
     seeds: Seeds = 1,
     callbacks: Sequence[Any] = (),
-    events_a_call: int | None = None,
+    events_per_call: int | None = None,
 ) -> Result:
     """Run an experiment and return what happened. A notebook shows a progress bar.
 
@@ -50,14 +49,16 @@ def run(
     """
     if in_notebook() and not isinstance(callbacks, str) and not any(isinstance(c, NotebookBar) for c in callbacks):
         callbacks = [NotebookBar(), *callbacks]
-    return execute(plan(as_experiment(experiment), seeds=seeds), callbacks=callbacks, events_a_call=events_a_call)
+    return execute(
+        prepare(as_experiment(experiment), seeds=seeds), callbacks=callbacks, events_per_call=events_per_call
+    )
 
 
 def execute(
-    plan: Plan,
+    prepared: PreparedRun,
     *,
     callbacks: Sequence[Any] = (),
-    events_a_call: int | None = None,
+    events_per_call: int | None = None,
     checkpoints: Checkpoints | None = None,
     stop: Callable[[], bool] = lambda: False,
     title: str | None = None,
@@ -70,16 +71,16 @@ def execute(
     from .schedule import Schedule  # JAX, only when something is computed
 
     started = datetime.now(UTC)
-    group = Group(callbacks, rules=stopping_rules(plan.experiment.evaluation))
-    schedule = Schedule(plan, callbacks=group, events_a_call=events_a_call, checkpoints=checkpoints, stop=stop)
+    group = Group(callbacks, rules=stopping_rules(prepared.experiment.evaluation))
+    schedule = Schedule(prepared, callbacks=group, events_per_call=events_per_call, checkpoints=checkpoints, stop=stop)
     result = None
     try:
-        group.start(_start(plan, title, folder))
-        result = _result(plan, schedule.trajectories(), started)
+        group.start(_start(prepared, title, folder))
+        result = _result(prepared, schedule.trajectories(), started)
         group.end(result)
     except CallbackError as error:
         begun = [unit.trajectory() for unit in schedule.units if unit.begun]
-        error.result = result or (_result(plan, begun, started) if begun else None)
+        error.result = result or (_result(prepared, begun, started) if begun else None)
         raise
     finally:
         with contextlib.suppress(CallbackError):  # there is a first failure to tell of
@@ -87,42 +88,42 @@ def execute(
     return result
 
 
-def _start(plan: Plan, title: str | None, folder: Path | None) -> Start:
+def _start(prepared: PreparedRun, title: str | None, folder: Path | None) -> Start:
     from ..models.base import score_name_of
 
     units = [
-        RunUnit(label=c.label, algorithm=c.algorithm_name, seed=seed, rounds=len(plan.timelines[c.label, seed]))
-        for c, seed in plan.units()
+        RunUnit(label=c.label, algorithm=c.algorithm_name, seed=seed, rounds=len(prepared.timelines[c.label, seed]))
+        for c, seed in prepared.units()
     ]
     return Start(
-        experiment=plan.experiment, title=title or plan.experiment.name, units=units, folder=folder,
-        score=score_name_of(plan.model),
+        experiment=prepared.experiment, title=title or prepared.experiment.name, units=units, folder=folder,
+        score=score_name_of(prepared.model),
     )  # fmt: skip
 
 
-def _result(plan: Plan, trajectories: Sequence[Trajectory], started: datetime) -> Result:
+def _result(prepared: PreparedRun, trajectories: Sequence[Trajectory], started: datetime) -> Result:
     from ..models.base import score_name_of
     from .schedule import learners_in_words
 
-    recorded = min(recorded_devices(timeline) for timeline in plan.timelines.values())
-    whole = recorded >= min(int(t.device.max(initial=0)) + 1 for t in plan.timelines.values())
+    recorded = min(recorded_devices(timeline) for timeline in prepared.timelines.values())
+    whole = recorded >= min(int(t.device.max(initial=0)) + 1 for t in prepared.timelines.values())
     records = "all devices" if whole else f"devices 0 to {recorded - 1}: more would not fit"
     info = {
-        **environment(started), "learner": learners_in_words(plan), "score": score_name_of(plan.model),
+        **environment(started), "learner": learners_in_words(prepared), "score": score_name_of(prepared.model),
         "device_records": records,
     }  # fmt: skip
-    return Result(experiment=plan.experiment, trajectories=trajectories, info=info)
+    return Result(experiment=prepared.experiment, trajectories=trajectories, info=info)
 
 
-def identity(plan: Plan) -> dict[str, Any]:
+def identity(prepared: PreparedRun) -> dict[str, Any]:
     """What must not change between a checkpoint and its resumption, for the bits to be the same."""
     from .schedule import learners_in_words
 
     versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "optax")}
-    versions["learner"] = learners_in_words(plan)
+    versions["learner"] = learners_in_words(prepared)
     return {
-        "format": checkpoint.FORMAT, **versions, "seeds": plan.seeds, "experiment": plan.experiment.to_dict(),
-        "contents": fingerprints(plan.experiment),
+        "format": checkpoint.FORMAT, **versions, "seeds": prepared.seeds, "experiment": prepared.experiment.to_dict(),
+        "contents": fingerprints(prepared.experiment),
     }  # fmt: skip
 
 

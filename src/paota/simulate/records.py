@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..air.privacy import account
-from ..air.signalling import control_columns
 from ..air.spending import Costs, device_spending, event_spending
 from ..air.uplink import noise_power_w
+from ..base.files import Columns
 from ..callbacks.base import Round
-from ..experiment import Contestant
-from ..runs.fairness import own_records
-from ..runs.files import Columns
-from ..runs.results import Trajectory
+from ..experiment.experiment import AlgorithmConfig
+from ..results.device_scores import device_score_records
+from ..results.result import Trajectory
 from ..timing.timeline import Timeline
-from .planning import Plan, costs_of
+from .preparation import PreparedRun, costs_of
+from .signalling import control_columns
 
 MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: some 200 MB
 
 
 def trajectory_of(
-    plan: Plan, contestant: Contestant, seed: int, timeline: Timeline, log: Any, initial: Sequence[float], *,
+    prepared: PreparedRun, entry: AlgorithmConfig, seed: int, timeline: Timeline, log: Any, initial: Sequence[float], *,
     model: NDArray[Any], diverged_round: int | None, compute_s: float, stopped_round: int | None = None,
     costs: Costs | None = None,
 ) -> Trajectory:  # fmt: skip
@@ -35,20 +35,20 @@ def trajectory_of(
     `log` has the columns of `engine.Log`, [events] and [events, places]; `initial` is the judgement of w^0; `model`
     the last global model [d]. `costs`: of a training and its transfers; None: as the simulator has them.
     """
-    costs = costs_of(plan, contestant, seed) if costs is None else costs
-    spent = spending_of(contestant, timeline, log, len(model), costs)
-    wasted = _spending_of_aborted(contestant, timeline, len(log.finite), len(model), costs)
+    costs = costs_of(prepared, entry, seed) if costs is None else costs
+    spent = spending_of(entry, timeline, log, len(model), costs)
+    wasted = _spending_of_aborted(entry, timeline, len(log.finite), len(model), costs)
     return Trajectory(
-        label=contestant.label,
-        algorithm=contestant.algorithm_name,
+        label=entry.label,
+        algorithm=entry.algorithm_name,
         seed=seed,
         metrics={
-            **_added(metrics_of(timeline, log, initial, contestant, spent), wasted),
-            **_privacy_of(contestant, timeline, log),
-            **control_columns(contestant.algorithm, contestant.air, timeline, len(log.finite), len(model)),
+            **_added(metrics_of(timeline, log, initial, entry, spent), wasted),
+            **_privacy_of(entry, timeline, log),
+            **control_columns(entry.algorithm, entry.air, timeline, len(log.finite), len(model)),
         },
         devices=device_records_of(timeline, log, spent),
-        own=own_records_of(plan, seed, log),
+        own=device_scores_of(prepared, seed, log),
         model=model,
         diverged_round=diverged_round,
         stopped_round=stopped_round,
@@ -57,13 +57,13 @@ def trajectory_of(
 
 
 def metrics_of(
-    timeline: Timeline, log: Any, initial: Sequence[float], contestant: Contestant, spent: Columns
+    timeline: Timeline, log: Any, initial: Sequence[float], entry: AlgorithmConfig, spent: Columns
 ) -> Columns:
     """One row a version: row 0 is the initial model, row r the model after r aggregations.
 
     Of a part of a timeline: row 0 is whatever `initial` says, the others have their numbers.
     """
-    max_power_w = contestant.power.max_power_w
+    max_power_w = entry.power.max_power_w
     events = len(log.finite)
     ready = timeline.ready[:events]
     mask = np.arange(log.weight.shape[1]) < ready[:, None]
@@ -90,12 +90,12 @@ def metrics_of(
         "transmit_w_mean": column(math.nan, _over_ready(log.transmit_power_w, mask, "mean")),
         "transmit_w_max": column(math.nan, _over_ready(log.transmit_power_w, mask, "max")),
         "over_budget": column(math.nan, _over_ready(over, mask, "mean")),
-        **event_spending(timeline, spent, events, shared=contestant.algorithm.over_the_air),
+        **event_spending(timeline, spent, events, shared=entry.algorithm.over_the_air),
     }
 
 
 def rounds_of(
-    contestant: Contestant, seed: int, timeline: Timeline, log: Any, initial: Sequence[float] | None = None, *,
+    entry: AlgorithmConfig, seed: int, timeline: Timeline, log: Any, initial: Sequence[float] | None = None, *,
     rounds: int, num_parameters: int, costs: Costs, model: NDArray[Any] | None = None,
 ) -> Iterator[Round]:  # fmt: skip
     """The rounds of a part of a unit's timeline as callbacks get them; `log` has the columns of `engine.Log`.
@@ -103,10 +103,10 @@ def rounds_of(
     `initial`: the judgement of w^0, to be told first, as round 0. `rounds`: of the whole timeline. `costs`: as
     `costs_of` gives them. `model`: the newest one [d], for the last of these rounds.
     """
-    spent = spending_of(contestant, timeline, log, num_parameters, costs)
-    metrics = metrics_of(timeline, log, initial or [math.nan] * 3, contestant, spent)
+    spent = spending_of(entry, timeline, log, num_parameters, costs)
+    metrics = metrics_of(timeline, log, initial or [math.nan] * 3, entry, spent)
     columns = {"lost": np.zeros(len(metrics["round"])), "silent": np.zeros(len(metrics["round"])), **metrics}
-    if costs.uploads is None and not contestant.algorithm.over_the_air:  # not accounted, also where nobody took part
+    if costs.uploads is None and not entry.algorithm.over_the_air:  # not accounted, also where nobody took part
         columns |= dict.fromkeys(("energy_j", "airtime_s"), np.full(len(metrics["round"]), np.nan))
     records: list[Columns] = []  # made for all rounds at once, when the first of them is asked for its devices
 
@@ -121,42 +121,44 @@ def rounds_of(
         values = dict(zip(columns, row, strict=True))
         number = int(values["round"])
         yield Round(
-            label=contestant.label, algorithm=contestant.algorithm_name, seed=seed, round=number, rounds=rounds,
+            label=entry.label, algorithm=entry.algorithm_name, seed=seed, round=number, rounds=rounds,
             metrics=values, model=model if row is rows[-1] else None, records=functools.partial(devices_of, number),
         )  # fmt: skip
 
 
-def own_records_of(plan: Plan, seed: int, log: Any) -> Columns:
+def device_scores_of(prepared: PreparedRun, seed: int, log: Any) -> Columns:
     """How well the model does on each device's own kind of data; empty where the log does not know it."""
     if not log.score_by_label.shape[1]:
         return {}
-    judged = np.flatnonzero(~np.isnan(log.test_accuracy))
-    every = plan.experiment.evaluation.devices_every
-    return own_records(judged + 1, log.score_by_label[judged], plan.dataset, plan.shards[seed], every=every)
+    evaluated = np.flatnonzero(~np.isnan(log.test_accuracy))
+    every = prepared.experiment.evaluation.devices_every
+    return device_score_records(
+        evaluated + 1, log.score_by_label[evaluated], prepared.dataset, prepared.shards[seed], every=every
+    )
 
 
-def spending_of(contestant: Contestant, timeline: Timeline, log: Any, num_parameters: int, costs: Costs) -> Columns:
+def spending_of(entry: AlgorithmConfig, timeline: Timeline, log: Any, num_parameters: int, costs: Costs) -> Columns:
     """Joules and seconds on the air of every device in every event."""
     mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
     return device_spending(
         timeline,
         log.transmit_power_w[mask],
-        block_symbols=contestant.algorithm.symbols(num_parameters, contestant.air.packing == "complex"),
-        air=contestant.air,
+        block_symbols=entry.algorithm.symbols(num_parameters, entry.air.packing == "complex"),
+        air=entry.air,
         costs=costs,
     )
 
 
-def _privacy_of(contestant: Contestant, timeline: Timeline, log: Any) -> Columns:
+def _privacy_of(entry: AlgorithmConfig, timeline: Timeline, log: Any) -> Columns:
     """The largest privacy loss of a device so far; nothing where updates are not clipped, or not sent over the air."""
-    guards = contestant.guards
-    if guards.max_update_norm is None or not contestant.algorithm.over_the_air:
+    guards = entry.guards
+    if guards.max_update_norm is None or not entry.algorithm.over_the_air:
         return {}
-    sensitivity = contestant.algorithm.sensitivity(guards.max_update_norm)
+    sensitivity = entry.algorithm.sensitivity(guards.max_update_norm)
     if sensitivity is None:
         return {}
     mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
-    noise_w = noise_power_w(contestant.air.bandwidth_hz, contestant.air.n0_dbm_per_hz)
+    noise_w = noise_power_w(entry.air.bandwidth_hz, entry.air.n0_dbm_per_hz)
     return account(
         timeline, log.amplitude[mask].astype(float), len(log.finite), clip_norm=sensitivity / 2, noise_power_w=noise_w,
         noise_multiplier=guards.noise_multiplier,
@@ -164,7 +166,7 @@ def _privacy_of(contestant: Contestant, timeline: Timeline, log: Any) -> Columns
 
 
 def _spending_of_aborted(
-    contestant: Contestant, timeline: Timeline, events: int, num_parameters: int, costs: Costs
+    entry: AlgorithmConfig, timeline: Timeline, events: int, num_parameters: int, costs: Costs
 ) -> Columns:
     """What each event cost through the trainings it aborted, and how many they were; nothing where there are none."""
     aborted = timeline.aborted
@@ -172,13 +174,13 @@ def _spending_of_aborted(
         return {}
     n = int(aborted.offsets[events])
     # They send nothing over the air; ideal uploads are not accounted.
-    silence = np.full(n, 0.0 if contestant.algorithm.over_the_air else math.nan)
+    silence = np.full(n, 0.0 if entry.algorithm.over_the_air else math.nan)
     spent = device_spending(
-        aborted, silence, block_symbols=0, air=contestant.air, costs=costs,
+        aborted, silence, block_symbols=0, air=entry.air, costs=costs,
         stopped_s=aborted.time_s[aborted.event[:n]],
     )  # fmt: skip
     counts = np.concatenate([[0], aborted.ready[:events]])
-    return {"aborted": counts, **event_spending(aborted, spent, events, shared=contestant.algorithm.over_the_air)}
+    return {"aborted": counts, **event_spending(aborted, spent, events, shared=entry.algorithm.over_the_air)}
 
 
 def _added(metrics: Columns, more: Columns) -> Columns:

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import engine
-from ..callbacks.group import Told
+from ..base.errors import Interrupted, UserError
+from ..callbacks.group import CallbackReply
 from ..engine.sharding import replicate
-from ..errors import Interrupted, UserError
-from ..experiment import Contestant
-from ..runs.checkpoint import Checkpoints, Saved
-from ..runs.results import Trajectory
-from .planning import Plan, costs_of
+from ..experiment.experiment import AlgorithmConfig
+from ..results.checkpoint import Checkpoints, Saved
+from ..results.result import Trajectory
+from .preparation import PreparedRun, costs_of
 from .records import rounds_of, trajectory_of
 
 CALL_S = 1.0  # that an engine call should last: so often the host looks, tells and saves
@@ -31,18 +31,18 @@ class Unit:
     know, and would stop where they have stopped.
     """
 
-    def __init__(self, schedule: Any, number: int, contestant: Contestant, seed: int) -> None:
-        self.schedule, self.number, self.contestant, self.seed = schedule, number, contestant, seed
-        plan: Plan = schedule.plan
-        self.timeline = plan.timelines[contestant.label, seed]
-        every_s = plan.experiment.evaluation.every_s
+    def __init__(self, schedule: Any, number: int, entry: AlgorithmConfig, seed: int) -> None:
+        self.schedule, self.number, self.entry, self.seed = schedule, number, entry, seed
+        prepared: PreparedRun = schedule.prepared
+        self.timeline = prepared.timelines[entry.label, seed]
+        every_s = prepared.experiment.evaluation.every_s
         if every_s is None:
-            self.judged = _evaluate_flags(len(self.timeline), plan.judged_every[contestant.label, seed])
+            self.evaluated = _evaluate_flags(len(self.timeline), prepared.evaluated_every[entry.label, seed])
         else:
-            self.judged = _flags_on_grid(self.timeline.time_s, every_s)
+            self.evaluated = _flags_on_grid(self.timeline.time_s, every_s)
         self.checkpoints: Checkpoints | None = schedule.checkpoints
-        self.rule = engine.Rule.of(contestant)
-        self.costs = costs_of(plan, contestant, seed)
+        self.config = engine.RoundConfig.of(entry)
+        self.costs = costs_of(prepared, entry, seed)
         self.logs: list[Any] = []
         self.done = self.saved = 0
         self.begun = self.stopped = False
@@ -53,14 +53,14 @@ class Unit:
     def run(self) -> Trajectory:
         """Until the end, a divergence, a callback's wish to stop it, or a wish to stop everything (`Interrupted`)."""
         schedule = self.schedule
-        self.task, self.sizes = schedule.task(self.contestant), schedule.sizes(self.contestant, self.seed)
-        self.fleet = schedule.fleet(self.contestant, self.seed)
-        model = self.task.initial_model(self.seed)
+        self.problem, self.program_shape = schedule.problem(self.entry), schedule.program_shape(self.entry, self.seed)
+        self.device_data = schedule.device_data(self.entry, self.seed)
+        model = self.problem.initial_model(self.seed)
         self.num_parameters = model.size
-        *initial, by_label = engine.judge(self.task, model, self.fleet)
+        *initial, by_label = engine.evaluate_model(self.problem, model, self.device_data)
         self.initial, self.num_labels = [float(value) for value in initial], len(by_label)
-        self.state = self._begin(schedule.initial_state(self.rule, model, sizes=self.sizes))
-        self.events = schedule.events_a_call or 1  # of the next call
+        self.state = self._begin(schedule.initial_state(self.config, model, program_shape=self.program_shape))
+        self.events = schedule.events_per_call or 1  # of the next call
         self.begun = True
         self._tell_the_beginning()
         while not self.over:
@@ -86,7 +86,7 @@ class Unit:
         """The tables of what is done."""
         log = self._whole_log()
         return trajectory_of(
-            self.schedule.plan, self.contestant, self.seed, self.timeline, log, self.initial,
+            self.schedule.prepared, self.entry, self.seed, self.timeline, log, self.initial,
             model=self._model_of(self.state, self.done),
             diverged_round=self.done if self._diverged else None, compute_s=self.compute_s,
             stopped_round=self.done if self.stopped and self.done < len(self.timeline) else None,
@@ -97,27 +97,26 @@ class Unit:
         begin = time.perf_counter()
         state, log = self._compute(self.events)
         self._adapt(len(log.finite), time.perf_counter() - begin)
-        told = self._tell(log, state, self.done)
-        kept = told.round - self.done
+        reply = self._tell(log, state, self.done)
+        kept = reply.round - self.done
         if kept < len(log.finite):  # stopped in the midst of the call: compute it again up to there, to the same bits
             state, log = self._compute(kept)
         with self._lock:
             if self.schedule.left_behind:
                 raise Interrupted
-            self.state, self.stopped, self._lent = state, told.stop, False
+            self.state, self.stopped, self._lent = state, reply.stop, False
             self.logs.append(log)
             self.done += kept
-        if told.error:
-            raise told.error
+        if reply.error:
+            raise reply.error
 
     def _compute(self, events: int) -> tuple[engine.State, Any]:
         """The state after at most so many further events, or after the first model that is not finite; and their log."""
-        rows, count = engine.rows_of(self.timeline, self.done, self.sizes, self.judged, most=events)
-        arguments = replicate(
-            self.task.mesh, (self.rule, jax.random.key(self.seed), self.fleet, self.state, rows, np.int32(count))
-        )
-        step = self.schedule.compiled(self.contestant, self.task, self.sizes, arguments)
-        self._lent = self.sizes.events == 1
+        rows, count = engine.inputs_of(self.timeline, self.done, self.program_shape, self.evaluated, most=events)
+        run = engine.RunConstants(self.config, jax.random.key(self.seed), self.device_data)
+        arguments = replicate(self.problem.mesh, (run, self.state, rows, np.int32(count)))
+        step = self.schedule.compiled(self.entry, self.problem, self.program_shape, arguments)
+        self._lent = self.program_shape.events == 1
         begin = self.schedule.clock(+1)
         try:
             state, log = jax.block_until_ready(step(*arguments))
@@ -130,36 +129,36 @@ class Unit:
 
     def _adapt(self, events: int, seconds: float) -> None:
         """As many events in the next call as take about a second, where nobody has said how many."""
-        if self.schedule.events_a_call is None:
+        if self.schedule.events_per_call is None:
             wanted = int(events * CALL_S / max(seconds, 1e-9))
-            self.events = max(1, min(wanted, 4 * events, self.sizes.events))
+            self.events = max(1, min(wanted, 4 * events, self.program_shape.events))
 
-    def _tell(self, log: Any, state: engine.State, first: int, initial: Any = None) -> Told:
+    def _tell(self, log: Any, state: engine.State, first: int, initial: Any = None) -> CallbackReply:
         """Tell the callbacks of the events after the first `first`, which are in `log` and led to `state`."""
         schedule, last = self.schedule, first + len(log.finite)
         if not schedule.callbacks:
-            return Told(last)
+            return CallbackReply(last)
         rounds = rounds_of(
-            self.contestant, self.seed, self.timeline.part(first, len(log.finite)), log, initial,
+            self.entry, self.seed, self.timeline.part(first, len(log.finite)), log, initial,
             rounds=len(self.timeline), num_parameters=self.num_parameters, costs=self.costs,
             model=self._model_of(state, last) if schedule.callbacks.models else None,
         )  # fmt: skip
-        told: Told = schedule.crew.ask(schedule.callbacks.rounds, list(rounds))
-        return told
+        reply: CallbackReply = schedule.threads.ask(schedule.callbacks.rounds, list(rounds))
+        return reply
 
     def _tell_the_beginning(self) -> None:
         """Round 0 and all that a checkpoint holds. A wish to stop among these comes too late: the unit ends here."""
-        told = self._tell(self._whole_log(), self.state, 0, self.initial)
-        self.stopped = told.stop
-        if told.error:
-            raise told.error
+        reply = self._tell(self._whole_log(), self.state, 0, self.initial)
+        self.stopped = reply.stop
+        if reply.error:
+            raise reply.error
 
     def _model_of(self, state: engine.State, version: int) -> NDArray[Any]:
-        return np.array(state.ring[version % self.sizes.versions])
+        return np.array(state.ring[version % self.program_shape.versions])
 
     def _whole_log(self) -> Any:
         if not self.logs:
-            none, nobody = np.zeros(0, np.float32), np.zeros((0, self.sizes.places), np.float32)
+            none, nobody = np.zeros(0, np.float32), np.zeros((0, self.program_shape.places), np.float32)
             columns = {name: nobody if name in engine.PER_DEVICE else none for name in engine.Log._fields}
             columns |= {"finite": none.astype(bool), "score_by_label": np.zeros((0, self.num_labels), np.float32)}
             self.logs = [engine.Log(**columns)]  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .availability import Availability, search
 from .latency import Begun, Latencies
 

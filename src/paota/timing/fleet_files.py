@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UserError, unknown_name
-from ..runs.files import atomic
+from ..base.errors import UserError, install_command, unknown_name
+from ..base.files import atomic
 from .fleet import RATES, Fleet, Floats, Ints, row_order
 
 COLUMNS = ("device", "time_s", "available", *RATES)
@@ -218,7 +218,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise UserError("Parquet files need pyarrow: pip install 'paota[parquet]'") from None
+        raise UserError(f"Parquet files need pyarrow: {install_command('parquet')}") from None
     return pyarrow, pyarrow.parquet
 
 

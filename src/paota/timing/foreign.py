@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import UserError
+from ..base.errors import UserError
 from .fleet import Fleet
-from .making import fleet_of_intervals
+from .synthetic_fleets import fleet_of_intervals
 
 MAX_BYTES = 2**30
 MAX_INTERVALS = 20_000_000

@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UserError
-from ..rng import Purpose, host_rng
-from ..settings import setting
+from ..base.errors import UserError
+from ..base.rng import Purpose, host_rng
+from ..base.settings import setting
 
 MAX_TRACE_BYTES = 256 * 2**20
 MOST_DRAWS, FEWEST_ROWS = 2**22, 64  # that are kept, however long a run is
@@ -104,8 +104,8 @@ class Latencies:
 class Uniform:
     """U(low, high), redrawn for every local training: the paper's U(5, 15) s."""
 
-    low_s: float = setting(5.0, above=0, doc="Shortest training.", also=("min_s",))
-    high_s: float = setting(15.0, above=0, doc="Longest training.", also=("max_s",))
+    low_s: float = setting(5.0, above=0, doc="Shortest training.", aliases=("min_s",))
+    high_s: float = setting(15.0, above=0, doc="Longest training.", aliases=("max_s",))
 
     def draw(
         self, rng: np.random.Generator, fixed: np.random.Generator, training: int, devices: int
@@ -178,7 +178,7 @@ class Trace:
     trace_file: str = setting(
         "",
         doc="A CSV with the columns `device` and `latency_s`; a path relative to the experiment file.",
-        also=("trace",),
+        aliases=("trace",),
     )
 
     def draw(

@@ -11,23 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Participants(NamedTuple):
-    """The devices of one event, one entry each."""
+class Trainings(NamedTuple):
+    """Local trainings, one entry each: of one event, or those that a scheme is handed."""
 
     device: NDArray[np.int64]
     version: NDArray[np.int64]  # of the global model each of them started from
     training: NDArray[np.int64]  # how many local trainings the device had begun before this one
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
+    group: int = 0  # which of the groups that a scheme waited for
 
-    def only(self, which: NDArray[np.bool_]) -> Participants:
+    def only(self, which: NDArray[np.bool_]) -> Trainings:
         """Those for which `which` is true."""
-        return Participants(
-            self.device[which], self.version[which], self.training[which], self.start_s[which], self.finish_s[which]
-        )
+        columns = (self.device, self.version, self.training, self.start_s, self.finish_s)
+        return Trainings._make([*(column[which] for column in columns), self.group])
 
 
-CODES = "qqqdd"  # types of the columns of `Participants`: whole numbers and floats of 64 bits
+COLUMNS = dict(zip(Trainings._fields[:-1], "qqqdd", strict=True))  # and their types: integers and floats of 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Timeline:
     group: NDArray[np.int64] | None = None  # whose event it is, [E], where the scheme numbers its groups
 
     @classmethod
-    def build(cls, events: Iterable[tuple[float, Participants]]) -> Timeline:
+    def build(cls, events: Iterable[tuple[float, Trainings]]) -> Timeline:
         """From (time, participants) of every event, in order."""
         made = Builder()
         for time_s, participants in events:
@@ -139,17 +139,17 @@ class Builder:
 
     def __init__(self) -> None:
         self._time_s, self._ready = array("d"), array("q")
-        self._flat = {name: array(code) for name, code in zip(Participants._fields, CODES, strict=True)}
+        self._flat = {name: array(code) for name, code in COLUMNS.items()}
 
-    def add(self, time_s: float, participants: Participants) -> None:
-        """The next event."""
+    def add(self, time_s: float, trainings: Trainings) -> None:
+        """Add the next event."""
         self._time_s.append(time_s)
-        self._ready.append(len(participants.device))
-        for column, values in zip(self._flat.values(), participants, strict=True):
+        self._ready.append(len(trainings.device))
+        for column, values in zip(self._flat.values(), trainings, strict=False):
             column.frombytes(np.asarray(values, column.typecode).tobytes())
 
     def timeline(self) -> Timeline:
         """All of it. The builder is empty then."""
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(self._ready, np.int64))])
-        flat: dict[str, Any] = {name: np.array(self._flat.pop(name)) for name in Participants._fields}
+        flat: dict[str, Any] = {name: np.array(self._flat.pop(name)) for name in COLUMNS}
         return Timeline(time_s=np.array(self._time_s), offsets=offsets, **flat)

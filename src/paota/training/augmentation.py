@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
+from ..base.errors import UserError
+from ..base.rng import Purpose, draw_key
 from ..data.dataset import Dataset
-from ..errors import UserError
-from ..rng import Purpose, draw_key
 from .settings import Training
 
 PADDING = 4  # pixels of black on every side, of which a crop of the old size is taken (He et al., 2016)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, UInt32
 
-from ..rng import Purpose, draw_key
+from ..base.rng import Purpose, draw_key
 from .settings import Training
 
 

@@ -10,7 +10,7 @@ import functools
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,14 +18,17 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
+from ..base.errors import UserError, unknown_name
 from ..data.dataset import kinds_of
 from ..data.scaling import Scaling
-from ..errors import UserError, unknown_name
-from ..models.base import Model, loss_of, score_of
-from ..models.layers import kernels_allowed
+from ..models.base import Model, is_torch, loss_of, score_of
+from ..models.layers import activated_by
 from .augmentation import crop_and_flip
 from .optimisers import transformation_of
 from .settings import Training
+
+if TYPE_CHECKING:
+    from ..models.adapters.torch_module import TorchModel
 
 EVALUATION_BLOCK = 10_000  # samples judged at once; bounds the memory of a forward pass
 CONVOLVED_BLOCK = 40  # the same for convolutions on CPUs, whose images should stay in the cache
@@ -53,7 +56,7 @@ class Trained(NamedTuple):
     loss: jax.Array  # mean over the mini-batches just seen [n]
 
 
-class Judged(NamedTuple):
+class SampleEvaluation(NamedTuple):
     """Sums over samples of one model's answers. The last one counts every sample once, whatever its weight."""
 
     score: jax.Array  # weighted: correct answers, or the model's own score
@@ -62,13 +65,13 @@ class Judged(NamedTuple):
 
 
 class Learner(Protocol):
-    """Hashable, with pure and traceable `train` and `judge`."""
+    """Hashable, with pure and traceable `train` and `evaluate`."""
 
     @property
     def name(self) -> str: ...
 
     def encode(self, x: NDArray[Any]) -> Any:
-        """Samples [N, *input_shape] in the form that `train` and `judge` want them, a pytree of arrays."""
+        """Samples [N, *input_shape] in the form that `train` and `evaluate` want them, a pytree of arrays."""
         ...
 
     def train(self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: Any, y: jax.Array) -> Trained:
@@ -78,7 +81,9 @@ class Learner(Protocol):
         """
         ...
 
-    def judge(self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int) -> Judged:
+    def evaluate(
+        self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int
+    ) -> SampleEvaluation:
         """Sums over the samples `first`, ..., `first` + `count` - 1, as many of them as there are."""
         ...
 
@@ -123,11 +128,13 @@ class GenericLearner:
         last = jnp.max(jnp.where(orders.ready, jnp.arange(n) + 1, 0))
         return jax.lax.fori_loop(0, (last + block - 1) // block, one_more, nothing)
 
-    def judge(self, model: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array, first: Any, count: int) -> Judged:
+    def evaluate(
+        self, model: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array, first: Any, count: int
+    ) -> SampleEvaluation:
         params = self.unravel(model)
         block = min(count, CONVOLVED_BLOCK if self._convolves_on_cpu() else EVALUATION_BLOCK)
 
-        def one_more(i: Any, sums: Judged, size: int = block) -> Judged:
+        def one_more(i: Any, sums: SampleEvaluation, size: int = block) -> SampleEvaluation:
             wanted = first + i * block
             begin = jnp.clip(wanted, 0, len(y) - size)  # a range may end beyond the last sample
             images, labels, share = (jax.lax.dynamic_slice_in_dim(a, begin, size) for a in (x, y, weight))
@@ -136,14 +143,14 @@ class GenericLearner:
             with self._kernels():
                 logits = self.model.apply(params, as_float(images, self.scaling))
             score = score_of(self.model)(logits, labels).astype(share.dtype)
-            return Judged(
+            return SampleEvaluation(
                 sums.score + share @ score,
                 sums.loss + share @ loss_of(self.model)(logits, labels),
                 sums.score_by_label.at[kinds_of(labels)].add(jnp.where(mine, score, 0.0)),
             )
 
         blocks, rest = divmod(count, block)
-        nothing = Judged(jnp.zeros(()), jnp.zeros(()), jnp.zeros(self.num_classes))
+        nothing = SampleEvaluation(jnp.zeros(()), jnp.zeros(()), jnp.zeros(self.num_classes))
         sums = jax.lax.fori_loop(0, blocks, one_more, nothing)
         return one_more(blocks, sums, rest) if rest else sums
 
@@ -169,7 +176,11 @@ class GenericLearner:
         """Where the layers of `models.layers` may call kernels."""
         from .kernels import convolution
 
-        return kernels_allowed() if self._convolves_on_cpu() and convolution.available() else nullcontext()
+        return (
+            activated_by(convolution.activate)
+            if self._convolves_on_cpu() and convolution.available()
+            else nullcontext()
+        )
 
     def _side_by_side(
         self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: jax.Array, y: jax.Array
@@ -268,10 +279,12 @@ def choose(
     `shifted`: whether the algorithm adds something of its own to the gradients.
     The environment variable `PAOTA_LEARNER` = "generic" keeps kernels out.
     """
-    if hasattr(model, "learner"):  # computed outside JAX
+    if is_torch(model):
         if shifted:
             raise UserError("an algorithm that shifts gradients cannot train a model that is computed outside JAX")
-        learner: Learner = model.learner(training, num_classes, scaling)
+        from .torch_learner import TorchLearner  # optional: PyTorch
+
+        learner = TorchLearner(cast("TorchModel", model), num_classes, scaling)
         return learner, learner.name
     wanted = os.environ.get("PAOTA_LEARNER", "auto")
     if wanted not in ("auto", "generic"):

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ..settings import setting
+from ..base.errors import UserError
+from ..base.registry import OPTIMISERS
+from ..base.settings import setting
 
 if TYPE_CHECKING:
     import optax
@@ -54,7 +56,7 @@ class Adam:
 
     beta1: float = setting(0.9, low=0, high=0.999999, doc="Memory of the mean gradient.")
     beta2: float = setting(0.999, low=0, high=0.999999, doc="Memory of the mean squared gradient.")
-    epsilon: float = setting(1e-8, above=0, doc="Keeps the division finite.", also=("eps",))
+    epsilon: float = setting(1e-8, above=0, doc="Keeps the division finite.", aliases=("eps",))
 
     def transformation(self) -> optax.GradientTransformation:
         import optax
@@ -75,3 +77,10 @@ def transformation_of(training: Training) -> optax.GradientTransformation:
     if training.weight_decay is not None:
         parts.append(optax.add_decayed_weights(training.weight_decay))
     return optax.chain(*parts, training.optimiser.transformation())
+
+
+def refuse_unknown(training: Training) -> None:
+    """A sentence for an optimiser that is written for JAX alone."""
+    if not isinstance(training.optimiser, Sgd | Momentum | Adam):
+        name = OPTIMISERS.name_of(type(training.optimiser))
+        raise UserError(f"training.optimiser = '{name}' is not known to PyTorch models; use sgd, momentum or adam")

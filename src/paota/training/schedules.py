@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ..settings import setting
+from ..base.settings import setting
 
 
 class RateSchedule(Protocol):
@@ -47,7 +47,7 @@ class Cosine:
 class Exponential:
     """c^(r / R), with c = `decay_factor` and R = `decay_rounds`."""
 
-    decay_factor: float = setting(0.99, above=0, high=1, doc="Factor c of the formula.", also=("gamma",))
+    decay_factor: float = setting(0.99, above=0, high=1, doc="Factor c of the formula.", aliases=("gamma",))
     decay_rounds: float = setting(1.0, above=0, doc="Rounds R of the formula.")
 
     def factor(self, version: Int[Array, " n"]) -> Float[Array, " n"]:
@@ -58,7 +58,7 @@ class Exponential:
 class StepDecay:
     """c^floor(r / R): the rate drops to `decay_factor` of itself every `decay_rounds` rounds."""
 
-    decay_factor: float = setting(0.1, above=0, high=1, doc="Factor c of the formula.", also=("gamma",))
+    decay_factor: float = setting(0.1, above=0, high=1, doc="Factor c of the formula.", aliases=("gamma",))
     decay_rounds: float = setting(30.0, above=0, doc="Rounds R of the formula.")
 
     def factor(self, version: Int[Array, " n"]) -> Float[Array, " n"]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
-from ..registry import OPTIMISERS, SCHEDULES
-from ..settings import choice, setting
+from ..base.errors import UserError
+from ..base.registry import OPTIMISERS, SCHEDULES
+from ..base.settings import choice, setting
 
 if TYPE_CHECKING:  # the settings of an experiment are read without JAX
     from jaxtyping import Array, Float, Int
@@ -18,46 +18,51 @@ class Training:
     """Local training on each device: plain SGD for M steps, unless something else is asked for. None means absent."""
 
     local_steps: int = setting(
-        5, low=1, doc="Steps of a local training, M.", also=("M", "steps", "num_steps", "local_iterations")
+        5, low=1, doc="Steps of a local training, M.", aliases=("M", "steps", "num_steps", "local_iterations")
     )
     epochs: int | None = setting(
         None,
         low=1,
         instead_of="local_steps",
         doc="Passes over the device's own data, in place of `local_steps`.",
-        also=("local_epochs", "num_epochs", "E"),
+        aliases=("local_epochs", "num_epochs", "E"),
     )
     least_steps: int | None = setting(
         None,
         low=1,
         doc="Every training makes a number of steps from here to `local_steps`; absent: always `local_steps`.",
-        also=("min_steps",),
+        aliases=("min_steps",),
     )
-    batch_size: int = setting(32, low=1, doc="Samples of a mini-batch.", also=("batch", "bs", "B", "minibatch"))
+    batch_size: int = setting(32, low=1, doc="Samples of a mini-batch.", aliases=("batch", "bs", "B", "minibatch"))
     learning_rate: float = setting(
         0.1,
         above=0,
         doc="Step size eta of the local training.",
-        also=("lr", "eta", "step_size", "client_lr", "local_lr"),
+        aliases=("lr", "eta", "step_size", "client_lr", "local_lr"),
     )
     schedule: Any = choice(
         SCHEDULES,
         "constant",
         doc="How the learning rate changes with the round.",
-        also=("lr_schedule", "scheduler", "lr_decay"),
+        aliases=("lr_schedule", "scheduler", "lr_decay"),
     )
-    optimiser: Any = choice(OPTIMISERS, "sgd", doc="From gradients to steps.", also=("optimizer", "client_optimizer"))
+    optimiser: Any = choice(
+        OPTIMISERS, "sgd", doc="From gradients to steps.", aliases=("optimizer", "client_optimizer")
+    )
     weight_decay: float | None = setting(
-        None, low=0, doc="Adds weight_decay w to the gradient.", also=("l2", "wd", "regularization")
+        None, low=0, doc="Adds weight_decay w to the gradient.", aliases=("l2", "wd", "regularization")
     )
     max_gradient_norm: float | None = setting(
-        None, above=0, doc="Longer gradients are shortened to this length.", also=("clip", "grad_clip", "clip_norm")
+        None, above=0, doc="Longer gradients are shortened to this length.", aliases=("clip", "grad_clip", "clip_norm")
     )
     proximal: float | None = setting(
-        None, low=0, doc="FedProx's mu: adds mu (w - w_start) to the gradient.", also=("mu", "fedprox", "fedprox_mu")
+        None, low=0, doc="FedProx's mu: adds mu (w - w_start) to the gradient.", aliases=("mu", "fedprox", "fedprox_mu")
     )
     augment: str = setting(
-        "none", options=("none", "crop-flip"), doc="Of images, drawn anew for every mini-batch.", also=("augmentation",)
+        "none",
+        options=("none", "crop-flip"),
+        doc="Of images, drawn anew for every mini-batch.",
+        aliases=("augmentation",),
     )
 
     def __post_init__(self) -> None:
@@ -96,7 +101,7 @@ class Evaluation:
         1,
         low=1,
         doc="Rounds between two looks at the global model.",
-        also=("eval_every", "eval_interval", "test_every"),
+        aliases=("eval_every", "eval_interval", "test_every"),
     )
     every_s: float | None = setting(
         None,
@@ -117,7 +122,7 @@ class Evaluation:
         above=0,
         high=1,
         doc="An algorithm and seed ends at this test accuracy; absent: at the horizon.",
-        also=("target_accuracy", "early_stopping"),
+        aliases=("target_accuracy", "early_stopping"),
     )
     patience: int | None = setting(
         None, low=1, doc="... or when so many looks in a row bring no better accuracy; absent: never."

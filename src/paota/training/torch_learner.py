@@ -19,10 +19,8 @@ from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
 from ..data.dataset import kinds_of
-from ..errors import UserError
-from ..registry import OPTIMISERS
 from .augmentation import PADDING
-from .learner import Judged, Orders, Trained
+from .learner import Orders, SampleEvaluation, Trained
 from .optimisers import Adam, Momentum, Sgd
 from .settings import Training
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from ..data.scaling import Scaling
     from ..models.adapters.torch_module import TorchModel, Workspace
 
-JUDGED_AT_ONCE = 1_000  # samples; more would leave the processor's cache
+EVALUATED_AT_ONCE = 1_000  # samples; more would leave the processor's cache
 
 _samples: weakref.WeakValueDictionary[int, NDArray[Any]] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
@@ -62,12 +60,14 @@ class TorchLearner:
         local, loss = jax.pure_callback(self._train, shapes, training, orders, y[orders.sample], ring, x)
         return Trained(local, local - ring[orders.slot], loss)
 
-    def judge(self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int) -> Judged:
+    def evaluate(
+        self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int
+    ) -> SampleEvaluation:
         shapes: Any = [jax.ShapeDtypeStruct(shape, weight.dtype) for shape in ((), (), (self.num_classes,))]
-        judged: Judged = jax.pure_callback(
-            functools.partial(self._judge, count), Judged(*shapes), model, x, y, weight, first
+        evaluation: SampleEvaluation = jax.pure_callback(
+            functools.partial(self._evaluate, count), SampleEvaluation(*shapes), model, x, y, weight, first
         )
-        return judged
+        return evaluation
 
     def _train(
         self, training: Training, orders: Orders, labels: Any, ring: Any, number: Any
@@ -126,7 +126,7 @@ class TorchLearner:
             total += loss.item()
         return total / steps
 
-    def _judge(self, count: int, model: Any, number: Any, y: Any, weight: Any, first: Any) -> Any:
+    def _evaluate(self, count: int, model: Any, number: Any, y: Any, weight: Any, first: Any) -> Any:
         import torch
 
         labels, shares, x = np.array(y), np.array(weight), _samples[int(number)]
@@ -135,15 +135,15 @@ class TorchLearner:
         with self.model.workspace() as work, torch.inference_mode():
             work.module.eval()
             work.weights.copy_(torch.from_numpy(np.array(model)))
-            for at in range(begin, end, JUDGED_AT_ONCE):
-                block = slice(at, min(at + JUDGED_AT_ONCE, end))
+            for at in range(begin, end, EVALUATED_AT_ONCE):
+                block = slice(at, min(at + EVALUATED_AT_ONCE, end))
                 outputs, expected = work.outputs(np.array(x[block]), self.scaling), work.labels(labels[block])
                 scores = self.model.score_of(outputs, expected).cpu().numpy()
                 score += shares[block] @ scores
                 loss += shares[block] @ self.model.loss_of(outputs, expected).cpu().numpy()
                 by_label += np.bincount(kinds_of(labels[block]), scores, minlength=self.num_classes)
         sums: Any = [np.asarray(part, shares.dtype) for part in (score, loss, by_label)]
-        return Judged(*sums)
+        return SampleEvaluation(*sums)
 
 
 def cropped(images: NDArray[Any], draws: NDArray[Any]) -> NDArray[Any]:
@@ -157,13 +157,6 @@ def cropped(images: NDArray[Any], draws: NDArray[Any]) -> NDArray[Any]:
 
 
 Direction = Callable[[Any, Any], Any]  # (gradient [d], weights [d]) -> step u [d], before the learning rate
-
-
-def refuse_unknown(training: Training) -> None:
-    """A sentence for an optimiser that is written for JAX alone."""
-    if not isinstance(training.optimiser, Sgd | Momentum | Adam):
-        name = OPTIMISERS.name_of(type(training.optimiser))
-        raise UserError(f"training.optimiser = '{name}' is not known to PyTorch models; use sgd, momentum or adam")
 
 
 def direction_of(training: Training, start: Any) -> Direction | None:

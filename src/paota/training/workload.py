@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.errors import UserError
 from ..data.shards import Shards
-from ..errors import UserError
-from ..models.base import Model, loss_of
+from ..models.base import Model, is_torch, loss_of
 from ..models.check import label_type
 from .batches import draw_steps
 from .convolution import as_jax_lowers
@@ -59,7 +59,7 @@ def flop_per_sample(model: Model, input_shape: tuple[int, ...], num_classes: int
 
     A model that is computed outside JAX cannot be counted: `timing.flop_per_sample` has to say it.
     """
-    if hasattr(model, "learner"):
+    if is_torch(model):
         raise UserError("a model that is computed outside JAX cannot be counted: give timing.flop_per_sample")
 
     def loss(params: Any, x: jax.Array, y: jax.Array) -> jax.Array:

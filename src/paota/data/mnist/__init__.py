@@ -6,9 +6,9 @@ import functools
 import hashlib
 from pathlib import Path
 
+from paota.base.errors import UserError
 from paota.data.dataset import Dataset
 from paota.data.idx import IMAGE_AXES, LABEL_AXES, read_idx
-from paota.errors import UserError
 
 FOLDER = Path(__file__).parent
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ...errors import UserError
+from ...base.errors import UserError
 from ..base import Judge
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from ...errors import UserError
+from ...base.errors import UserError
 from ..base import Params
 from .base import Adapted, batch_norm, channels_first, dropout
 

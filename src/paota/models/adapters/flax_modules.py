@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ...errors import UserError
+from ...base.errors import UserError
 from ..base import Params
 from .base import Adapted, batch_norm, dropout
 

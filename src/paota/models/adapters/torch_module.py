@@ -13,14 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...errors import UserError
+from ...base.errors import UserError
 from ..check import SAMPLES, Trial, label_type, needs_classes
 from .base import Adapted, batch_norm, dropout
 
 if TYPE_CHECKING:
     from ...data.scaling import Scaling
-    from ...training.settings import Training
-    from ...training.torch_learner import TorchLearner
 
 GENERATOR = threading.Lock()  # PyTorch has one for the whole process, and seeds are begun in threads
 
@@ -39,13 +37,6 @@ class TorchModel(Adapted):
             return jnp.asarray(_flat(trainable), float)
         shape = jax.ShapeDtypeStruct((sum(p.numel() for p in trainable),), jnp.float32)
         return jax.pure_callback(self._anew, shape, jax.random.bits(key)).astype(float)
-
-    def learner(self, training: Training, num_classes: int, scaling: Scaling | None = None) -> TorchLearner:
-        """What trains and judges it, or a sentence that says which setting it cannot follow."""
-        from ...training.torch_learner import TorchLearner, refuse_unknown
-
-        refuse_unknown(training)
-        return TorchLearner(self, num_classes, scaling)
 
     def try_out(self, input_shape: tuple[int, ...], num_classes: int) -> Trial:
         """The shapes that come of samples of zeros."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ...models.base import Model
 from ...models.mlp import Mlp
 from ...models.softmax import Softmax
-from ..learner import Judged, Orders, Trained
+from ..learner import Orders, SampleEvaluation, Trained
 from ..settings import Training
 from . import build
 
@@ -70,13 +70,15 @@ class FusedMlp:
         call = jax.ffi.ffi_call("paota_mlp_train", results)
         return Trained(*call(ring, slot, ready, sample, rate, *x, y, widths=np.array(self.widths, np.int32)))
 
-    def judge(self, model: jax.Array, x: BlockRows, y: jax.Array, weight: jax.Array, first: Any, count: int) -> Judged:
+    def evaluate(
+        self, model: jax.Array, x: BlockRows, y: jax.Array, weight: jax.Array, first: Any, count: int
+    ) -> SampleEvaluation:
         register()
         results = [jax.ShapeDtypeStruct((length,), jnp.float32) for length in (2, self.widths[-1])]
         call = jax.ffi.ffi_call("paota_mlp_judge", results)
         samples = jnp.stack([jnp.asarray(first, jnp.int32), jnp.asarray(first + count, jnp.int32)])
         (right, loss), by_label = call(model, samples, *x, y, weight, widths=np.array(self.widths, np.int32))
-        return Judged(right, loss, by_label)
+        return SampleEvaluation(right, loss, by_label)
 
 
 def unsuitable(model: Any, x: NDArray[Any], num_classes: int) -> str | None:

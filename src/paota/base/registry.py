@@ -1,0 +1,333 @@
+"""Named, replaceable ideas: every choice a user can make by name lives in a `Registry`.
+
+The names in an experiment file (`latency = "uniform"`, `name = "paota"`) are looked up here. A package of your own adds
+to them with `paota.register(kind, name, thing)` or with an entry point in the group `paota.<kind>`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from .errors import UserError, unknown_name
+
+
+class Registry:
+    """Name -> thing. A value given as "module:attribute" is imported when it is first asked for.
+
+    Args:
+        kind: what its things are.
+        needs: methods without which a thing is none of them; "a|b" where one of several will do.
+        settings: whether a thing is a frozen dataclass whose fields are settings.
+        aliases: what other people call the built-in things -> their names.
+        built_in: the things that come with paota, underscores for hyphens.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        needs: tuple[str, ...] = (),
+        settings: bool = True,
+        aliases: Mapping[str, str] | None = None,
+        **built_in: Any,
+    ) -> None:
+        self.kind, self.needs, self.settings, self.aliases = kind, needs, settings, aliases or {}
+        self._things: dict[str, Any] = {name.replace("_", "-"): thing for name, thing in built_in.items()}
+        self._built_in = frozenset(self._things)
+        self._names: dict[
+            Any, str
+        ] = {}  # of all that was ever registered: objects of a class that was replaced live on
+        self._plugins_loaded = False
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._things:
+            self._load_plugins()
+        if name not in self._things:
+            raise self.unknown(name)
+        thing = self._things[name]
+        if isinstance(thing, str):
+            module, _, attribute = thing.partition(":")
+            thing = getattr(importlib.import_module(module), attribute)
+            if name not in self._built_in:
+                self._check(name, thing)
+            self._things[name] = thing
+        return thing
+
+    def unknown(self, name: str) -> UserError:
+        """The sentence for a name that nothing has."""
+        return unknown_name(self.kind, name, self, self.aliases)
+
+    def __contains__(self, name: str) -> bool:
+        return name in set(self)
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_plugins()
+        return iter(sorted(self._things))
+
+    def add(self, name: str, thing: Any) -> None:
+        """Add `thing`, once it is checked. The module that registered a name may register it anew, as a notebook cell
+        that is run again does; a name never passes from one module to another.
+        """
+        before = self._things.get(name)
+        if before is thing:
+            return
+        if before is not None and (name in self._built_in or _origin(before) != _origin(thing)):
+            raise UserError(f"the {self.kind} '{name}' exists already: choose another name")
+        self._check(name, thing)
+        self._things[name] = thing
+        if self.settings:  # only these are ever asked for their names; a data set that was replaced may go
+            self._names[thing] = name
+
+    def name_of(self, thing_type: type) -> str:
+        """The name under which a class is registered; needed to write an experiment back to a file."""
+        if thing_type in self._names:
+            return self._names[thing_type]
+        for name in self:
+            if self[name] is thing_type:
+                return name
+        raise UserError(f"{thing_type.__name__} is not a registered {self.kind}: paota.register it first")
+
+    def _check(self, name: str, thing: Any) -> None:
+        """Raise a `UserError` that says what `thing` lacks."""
+        who = f"the {self.kind} '{name}'"
+        if self.settings:
+            if not isinstance(thing, type):
+                raise UserError(f"{who} must be a class, not {type(thing).__name__}")
+            if not dataclasses.is_dataclass(thing) or not getattr(thing, "__dataclass_params__").frozen:  # noqa: B009
+                raise UserError(
+                    f"{who} must be a frozen dataclass: write @dataclass(frozen=True, kw_only=True) above it"
+                )
+        elif not callable(thing):
+            raise UserError(f"{who} must be a function or a class, not {type(thing).__name__}")
+        for need in self.needs:
+            if not any(callable(getattr(thing, method, None)) for method in need.split("|")):
+                raise UserError(f"{who} has no method {need.replace('|', ' or ')} (docs/extend.md shows what it needs)")
+        if missing := sorted(getattr(thing, "__abstractmethods__", ())):
+            raise UserError(f"{who} has no {' and no '.join(missing)} (docs/extend.md shows what it needs)")
+
+    def _load_plugins(self) -> None:
+        if self._plugins_loaded:
+            return
+        self._plugins_loaded = True
+        for point in entry_points(group=f"paota.{self.kind}"):
+            self._things.setdefault(point.name, f"{point.module}:{point.attr}")
+
+
+def _origin(thing: Any) -> str | None:
+    """The module that a thing, or its "module:attribute", is of."""
+    return thing.partition(":")[0] if isinstance(thing, str) else getattr(thing, "__module__", None)
+
+
+ALGORITHMS = Registry(
+    "algorithm",
+    needs=("amplitudes", "next_model"),
+    aliases={
+        "fedavg": "local-sgd",
+        "federated-averaging": "local-sgd",
+        "fedsgd": "local-sgd",
+        "sgd": "local-sgd",
+        "async": "fedasync",
+        "buffered": "fedbuff",
+        "air-comp": "full-power",
+        "channel-inversion": "baa",
+        "obda": "majority-vote",
+        "signsgd": "majority-vote",
+        "fsk-mv": "fsk-vote",
+        "top-k": "age-top-k",
+        "round-robin": "age-based",
+    },
+    paota="paota.algorithms.paota:Paota",
+    local_sgd="paota.algorithms.local_sgd:LocalSgd",
+    paota_plus="paota.algorithms.paota_plus:PaotaPlus",
+    cotaf="paota.algorithms.cotaf:Cotaf",
+    fedasync="paota.algorithms.fedasync:FedAsync",
+    fedbuff="paota.algorithms.fedbuff:FedBuff",
+    tt_fed="paota.algorithms.tt_fed:TtFed",
+    air_fedga="paota.algorithms.air_fedga:AirFedGa",
+    baa="paota.algorithms.baa:Baa",
+    full_power="paota.algorithms.full_power:FullPower",
+    threshold="paota.algorithms.threshold:Threshold",
+    majority_vote="paota.algorithms.majority_vote:MajorityVote",
+    fsk_vote="paota.algorithms.fsk_vote:FskVote",
+    biased_ota="paota.algorithms.biased_ota:BiasedOta",
+    age_top_k="paota.algorithms.age_top_k:AgeTopK",
+    energy_aware="paota.algorithms.energy_aware:EnergyAware",
+    age_based="paota.algorithms.age_based:AgeBased",
+    saota="paota.algorithms.saota:Saota",
+    sa_airfed="paota.algorithms.sa_airfed:SaAirFed",
+    fedat="paota.algorithms.fedat:FedAt",
+)
+MODELS = Registry(
+    "model",
+    needs=("init", "apply"),
+    aliases={
+        "logistic-regression": "softmax",
+        "logistic": "softmax",
+        "linear": "softmax",
+        "lenet": "lenet5",
+        "resnet8": "resnet",
+        "resnet20": "resnet",
+        "dnn": "mlp",
+        "fc": "mlp",
+        "perceptron": "mlp",
+        "pytorch": "torch",
+    },
+    mlp="paota.models.mlp:Mlp",
+    softmax="paota.models.softmax:Softmax",
+    cnn="paota.models.cnn:Cnn",
+    fedavg_cnn="paota.models.fedavg_cnn:FedAvgCnn",
+    lenet5="paota.models.lenet5:LeNet5",
+    resnet="paota.models.resnet:ResNet",
+    # What a run folder says of a model that was given in Python.
+    functions="paota.models.base:FunctionModel",
+    builder="paota.models.custom:BuiltModel",
+    equinox="paota.models.adapters.equinox_module:EquinoxModel",
+    flax="paota.models.adapters.flax_modules:LinenModel",
+    flax_nnx="paota.models.adapters.flax_modules:NnxModel",
+    torch="paota.models.adapters.torch_module:TorchModel",
+)
+LATENCIES = Registry(
+    "latency",
+    needs=("draw",),
+    aliases={
+        "log-normal": "lognormal",
+        "constant": "per-device",
+        "fixed": "per-device",
+        "file": "trace",
+        "measured": "fleet",
+        "flops": "work",
+    },
+    uniform="paota.timing.latency:Uniform",
+    lognormal="paota.timing.latency:LogNormal",
+    per_device="paota.timing.latency:PerDevice",
+    two_speeds="paota.timing.latency:TwoSpeeds",
+    trace="paota.timing.latency:Trace",
+    work="paota.timing.compute:ComputeLatency",
+    fleet="paota.timing.compute:Measured",
+)
+CHANNELS = Registry(
+    "channel",
+    needs=("draw|draw_at",),
+    aliases={"ricean": "rician", "awgn": "none", "ideal": "none", "clarke": "jakes"},
+    rayleigh="paota.air.fading:Rayleigh",
+    rician="paota.air.fading:Rician",
+    jakes="paota.air.fading:Jakes",
+    none="paota.air.fading:NoFading",
+)
+PATH_LOSSES = Registry(
+    "path_loss",
+    needs=("gain",),
+    aliases={"free-space": "log-distance", "3gpp": "umi", "urban-micro": "umi"},
+    none="paota.air.path_loss:NoPathLoss",
+    log_distance="paota.air.path_loss:LogDistance",
+    umi="paota.air.path_loss:UrbanMicro",
+)
+DIGITAL_UPLINKS = Registry(
+    "digital",
+    ideal="paota.air.digital:Ideal",
+    ofdma="paota.air.digital:Ofdma",
+    tdma="paota.air.digital:Tdma",
+    rated="paota.air.digital:Rated",
+)
+DOWNLINKS = Registry(
+    "downlink",
+    aliases={"none": "ideal", "noisy": "analog", "rated": "digital"},
+    ideal="paota.air.downlink:IdealDownlink",
+    digital="paota.air.downlink:DigitalDownlink",
+    analog="paota.air.downlink:AnalogDownlink",
+)
+DATASETS = Registry(
+    "dataset",
+    settings=False,
+    aliases={"cifar": "cifar10", "digits": "mnist"},
+    mnist="paota.data.mnist:load",
+    synthetic="paota.data.synthetic:load",
+    cifar10="paota.data.cifar:load",
+)
+PARTITIONS = Registry(
+    "partition",
+    needs=("__call__",),
+    aliases={"lda": "dirichlet", "pathological": "shards", "non-iid": "dirichlet", "homogeneous": "iid"},
+    paper="paota.data.partition:Paper",
+    rare_class="paota.data.partition:RareClass",
+    dirichlet="paota.data.partition:Dirichlet",
+    shards="paota.data.partition:LabelShards",
+    iid="paota.data.partition:Iid",
+    natural="paota.data.partition:Natural",
+)
+OPTIMISERS = Registry(
+    "optimiser",
+    needs=("transformation",),
+    aliases={"nesterov": "momentum", "adamw": "adam"},
+    sgd="paota.training.optimisers:Sgd",
+    momentum="paota.training.optimisers:Momentum",
+    adam="paota.training.optimisers:Adam",
+)
+SCHEDULES = Registry(
+    "schedule",
+    needs=("factor",),
+    aliases={"none": "constant", "cosine-annealing": "cosine", "multi-step": "step"},
+    constant="paota.training.schedules:Constant",
+    cosine="paota.training.schedules:Cosine",
+    exponential="paota.training.schedules:Exponential",
+    step="paota.training.schedules:StepDecay",
+)
+SERVER_OPTIMISERS = Registry(
+    "server_optimiser",
+    needs=("init", "step"),
+    aliases={"fedavg": "none", "fedavgm": "momentum", "fedadam": "adam", "fedyogi": "yogi"},
+    none="paota.server.optimisers:NoOptimiser",
+    sgd="paota.server.optimisers:ServerSgd",
+    momentum="paota.server.optimisers:FedAvgM",
+    adam="paota.server.optimisers:FedAdam",
+    yogi="paota.server.optimisers:FedYogi",
+)
+CALLBACKS = Registry(
+    "callback",
+    settings=False,
+    aliases={"weights-and-biases": "wandb", "tb": "tensorboard"},
+    csv="paota.callbacks.stream:CsvStream",
+    tensorboard="paota.callbacks.tracking:TensorBoard",
+    mlflow="paota.callbacks.tracking:MLflow",
+    wandb="paota.callbacks.tracking:WandB",
+)
+
+KINDS = {
+    registry.kind: registry
+    for registry in (
+        ALGORITHMS,
+        MODELS,
+        LATENCIES,
+        CHANNELS,
+        PATH_LOSSES,
+        DIGITAL_UPLINKS,
+        DOWNLINKS,
+        DATASETS,
+        PARTITIONS,
+        OPTIMISERS,
+        SCHEDULES,
+        SERVER_OPTIMISERS,
+        CALLBACKS,
+    )
+}
+
+
+def register(kind: str, name: str, thing: Any) -> None:
+    """Make your own `thing` available by `name` in experiment files.
+
+    What it lacks is said in a sentence. A notebook cell or file that registers a name again replaces it.
+
+    Args:
+        kind: "algorithm", "model", "latency", "channel", "path_loss", "digital", "downlink", "dataset", "partition",
+            "optimiser", "schedule", "server_optimiser" or "callback".
+        name: what experiment files will call it; names that come with paota are taken.
+        thing: a frozen dataclass whose fields are its settings; for a data set, a function without arguments that
+            returns a `paota.Dataset`.
+    """
+    if kind not in KINDS:
+        raise unknown_name("kind of thing to register", kind, KINDS)
+    KINDS[kind].add(name, thing)

@@ -1,0 +1,119 @@
+"""Local training on one device with JAX: the simulator's own, on nothing but this device's data."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.errors import UserError
+from ..base.rng import Purpose, host_rng
+from ..base.settings import as_tree
+from ..data.dataset import Dataset
+from ..data.load import load_data, load_dataset
+from ..data.partition import deal
+from ..data.scaling import Scaling
+from ..experiment.experiment import AlgorithmConfig, Experiment
+from ..models.custom import fitted, jax_model
+from ..training.augmentation import draw_augmentation
+from ..training.batches import draw_batches
+from ..training.learner import GenericLearner, Orders
+from ..training.settings import Training
+from .layout import Layout
+
+
+class Shard(NamedTuple):
+    """What one device holds."""
+
+    x: NDArray[Any]
+    y: NDArray[np.int32]
+    input_shape: tuple[int, ...]
+    num_classes: int
+    scaling: Scaling | None
+
+
+def shard_of(experiment: Experiment, device: int, own_data: str | None = None) -> Shard:
+    """Device k's part of the experiment's data set, the same as in the simulator; or all of its own data file."""
+    if own_data:
+        if experiment.data.normalise != "none":
+            raise UserError(
+                f"data.normalise = '{experiment.data.normalise}' needs the samples of all devices, and a device with "
+                f"data of its own ({own_data}) knows only these: normalise the file itself"
+            )
+        dataset = load_dataset(own_data, base=Path())
+        return _shard(dataset, slice(None))
+    dataset = load_data(experiment.data, base=experiment.base)
+    rng = host_rng(experiment.seed, Purpose.PARTITION)
+    shards = deal(experiment.data.partition, dataset, devices=experiment.data.devices, rng=rng)
+    return _shard(dataset, shards.of(device))
+
+
+def _shard(dataset: Dataset, samples: Any) -> Shard:
+    x, y = dataset.x_train[samples], dataset.y_train[samples]
+    return Shard(x, y, tuple(dataset.input_shape), dataset.num_classes, dataset.scaling)
+
+
+class LocalTrainer:
+    """Local training (Eq. local_update) on one device's shard, as `[training]` says.
+
+    Flower starts a process for every training, so nothing is computed here outside the one compiled function. Samples
+    are padded to few lengths: devices that share a process, or a compilation cache, share a compilation.
+    """
+
+    def __init__(self, experiment: Experiment, entry: AlgorithmConfig, device: int, shard: Shard) -> None:
+        self.shifted = entry.algorithm.shifts_gradients
+        self.device, self.num_samples, self.seed = device, len(shard.y), experiment.seed
+        model = jax_model(fitted(experiment.model, shard.input_shape, shard.num_classes), "paota deploy")
+        self.learner = GenericLearner(model, shard.input_shape, shard.num_classes, shard.scaling)
+        self.training = jax.tree.map(np.float32, as_tree(entry.training))
+        self.layout = Layout.of(
+            jax.eval_shape(lambda: model.init(jax.random.key(0), shard.input_shape, shard.num_classes))
+        )
+        padding = (1 << (len(shard.y) - 1).bit_length()) - len(shard.y)
+        self._x = np.pad(shard.x, [(0, padding)] + [(0, 0)] * (shard.x.ndim - 1))
+        self._y = np.pad(shard.y, (0, padding))
+
+    def prepare(self) -> None:
+        """Compile, so that no training has to wait for it."""
+        nothing = np.zeros(self.layout.size, np.float32)
+        self(nothing, 0, 0, nothing if self.shifted else None)
+
+    def train(
+        self, start: Mapping[str, Any], version: int, training: int, shift: Mapping[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], float]:
+        """As `__call__`, with vectors as they travel."""
+        return self(self.layout.join(start), version, training, None if shift is None else self.layout.join(shift))
+
+    def __call__(
+        self, start: NDArray[Any], version: int, training: int, shift: NDArray[Any] | None = None
+    ) -> tuple[NDArray[np.float32], float]:
+        """(w_k, mean loss of its mini-batches) after the device's `training`-th local training (0-based).
+
+        `start` [d] is the global model of number `version`; `shift` [d] is added to every gradient.
+        """
+        address = np.uint32(self.seed), np.int32(self.device), np.int32(training), np.int32(self.num_samples)
+        local, loss = _train(self.learner, self.training, self._x, self._y, start, shift, np.int32(version), *address)
+        return np.asarray(local), float(loss)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _train(
+    learner: GenericLearner, training: Training, x: Any, y: Any, start: Any, shift: Any, version: Any,
+    seed: Any, device: Any, number: Any, num_samples: Any,
+) -> tuple[jax.Array, jax.Array]:  # fmt: skip
+    """The simulator's own draws and steps for one device, whose samples are all there is."""
+    here = jnp.zeros(1, jnp.int32)
+    sample, steps = draw_batches(
+        training, jax.random.key(seed), device[None], number[None], num_samples[None], most_samples=len(y)
+    )
+    augmentation = draw_augmentation(training, jax.random.key(seed), device[None], number[None], *sample.shape[1:])
+    rate = jnp.asarray(training.rate(version[None]), start.dtype)
+    orders = Orders(here, here == 0, sample, steps, rate, augmentation, None if shift is None else shift[None])
+    trained = learner.train(training, orders, start[None], x, y)
+    return trained.local_model[0], trained.loss[0]

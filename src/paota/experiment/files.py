@@ -1,0 +1,75 @@
+"""Experiment files: TOML, the presets that come with the package, and `--set KEY=VALUE`."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..base.bounded import read_regular
+from ..base.errors import UserError, nearest, unknown_name
+from ..base.registry import ALGORITHMS
+
+MAX_FILE_BYTES = 2**20
+PRESETS = Path(__file__).parent / "presets"
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """`--set section.key=value` -> (key, typed value); the value is TOML, and a bare word is a text."""
+    key, equals, raw = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise UserError(f"--set needs section.key=value, not '{text}'")
+    try:
+        return key, parse_toml(f"value = {raw.strip()}")["value"]
+    except (ValueError, RecursionError):
+        return key, raw.strip()
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    file = Path(path)
+    if not os.path.isfile(file):  # noqa: PTH113  false, too, for what is no path at all
+        raise UserError(f"no such experiment file: '{path}'{_meant_by_file(str(path))}")
+    content = read_regular(file, most=MAX_FILE_BYTES)
+    try:
+        return parse_toml(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number with thousands of digits
+        raise UserError(f"'{path}' is not a valid TOML file: {error}") from None
+
+
+def _meant_by_file(name: str) -> str:
+    """What somebody may mean who gives the name of a preset or of an algorithm where a file is due."""
+    if name in preset_names():
+        return f"; did you mean the preset, '--preset {name}'?"
+    known = "." not in name and nearest(name, list(ALGORITHMS), ALGORITHMS.aliases, cutoff=0.85)
+    return f"; did you mean the algorithm, {choosing([name])}?" if known else ""
+
+
+def choosing(algorithms: Iterable[str]) -> str:
+    """The option of the command line that runs these algorithms; words that others use stand for the names that are meant."""
+    names = [nearest(name, list(ALGORITHMS), ALGORITHMS.aliases) or name for name in algorithms]
+    return "--set 'algorithms=[" + ", ".join(f'{{name="{name}"}}' for name in names) + "]'"
+
+
+# A key of many parts: the parser's time grows with the square of their number.
+_DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The table that a TOML text holds; a ValueError says what is wrong with it."""
+    if _DEEP_KEY.search(text):
+        raise ValueError("a key has more than 64 parts")
+    return tomllib.loads(text)
+
+
+def preset_names() -> list[str]:
+    return sorted(file.stem for file in PRESETS.glob("*.toml"))
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    if name not in preset_names():
+        raise unknown_name("preset", name, preset_names())
+    return read_toml(PRESETS / f"{name}.toml")

@@ -1,0 +1,85 @@
+"""Theorem 1 in two figures: the measured gap between the forms of the bound, and the terms of G beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...pages.export import available, export
+from ...pages.figure import OWN_LEGEND, Figure, Layout, Trace, View, axes, line_chart, log_ticks, numbers, scatter
+from ...pages.page import Section
+
+TERMS = {
+    "a": "(a) heterogeneity",
+    "b": "(b) staleness, drift",
+    "c": "(c) mini-batch noise",
+    "d": "(d) staleness, weights",
+    "e": "(e) channel noise",
+}
+FORMS = {"printed": "dash", "corrected": "solid", "dependent": "dot"}
+
+
+def bound_figures(columns: Mapping[str, Any]) -> list[Figure]:
+    """Gap and bounds against rounds, and the mean of each term of G; forms that are not finite are left out.
+
+    `columns` as `Analysis.table()` gives them: round, gap, and for each form FORM_bound and FORM_a to FORM_e, [R + 1] each.
+    """
+    curves = {"measured gap": ("gap", "$text", "solid")} | {
+        f"Theorem 1, {form}": (f"{form}_bound", "$accent", dash) for form, dash in FORMS.items()
+    }
+    lines: list[Trace] = []
+    seen: list[float] = []
+    for name, (column, colour, dash) in curves.items():
+        values = np.asarray(columns.get(column, np.nan), dtype=float)
+        if np.isfinite(values).all():
+            seen += values[values > 0].tolist()
+            positive = np.where(values > 0, values, np.nan)
+            look = {"color": colour, "dash": dash}
+            lines.append(scatter("lines", columns["round"], positive, name=name, line=look, hoverinfo="all"))
+    figures = [
+        line_chart(
+            {"all": (lines, _log(axes("round", log=True, y_hover=".3g"), seen))},
+            id="bound",
+            title="F(wʳ) − F(w*)",
+            caption="The measured gap, and what each form of the theorem allows it to be.",
+            alt="the measured gap and the forms of the bound of Theorem 1 against rounds.",
+        )
+    ]
+    # Row r holds the G that led to model r, so row 0 has none.
+    means = {
+        form: [float(np.mean(columns[f"{form}_{term}"][1:])) for term in TERMS] for form in ("printed", "corrected")
+    }
+    if np.isfinite(means["corrected"]).all():
+        figures.append(_terms(means))
+    return figures
+
+
+def draw(columns: Mapping[str, Any], folder: Path) -> None:
+    """bound.png and bound.pdf in `folder`; nothing, if matplotlib is not installed."""
+    if available():
+        section = Section(id="bound", title="Theorem 1", intro="", figures=bound_figures(columns))
+        export(section, (), folder)
+
+
+def _terms(means: Mapping[str, list[float]]) -> Figure:
+    bars: list[Trace] = [
+        {"type": "bar", "name": form, "x": [*TERMS.values()], "y": numbers(means[form]), "marker": {"color": colour}}
+        for form, colour in (("printed", "$rule"), ("corrected", "$accent"))
+    ]
+    seen = [value for values in means.values() for value in values if 0 < value < np.inf]
+    layout = _log(axes("term of G", log=True, y_hover=".3g", category=True), seen) | {"barmode": "group"}
+    return Figure(
+        id="bound-terms",
+        title="Mean over the rounds of each term of Gʳ",
+        caption="What the bound is made of: the largest term is what keeps it from saying more.",
+        alt="Bar chart of the mean of each of the five terms of the bound, printed and corrected.",
+        views={"all": View(traces=bars, layout=layout, columns=("term", "mean over the rounds"))},
+    )
+
+
+def _log(layout: Layout, seen: list[float]) -> Layout:
+    layout["yaxis"] |= log_ticks(min(seen), max(seen)) if seen else {}
+    return layout | OWN_LEGEND

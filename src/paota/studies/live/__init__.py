@@ -1,0 +1,1 @@
+"""A page that shows a run or a sweep while it is computed."""

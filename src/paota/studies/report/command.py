@@ -1,0 +1,37 @@
+"""`paota report RUN...`: render a run folder again, or compare several in one page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ...base.errors import UserError
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser("report", help="render the report of a run, or compare several runs in one page")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
+    parser.add_argument(
+        "--unchecked", action="store_true", help="read files as they are that were changed after the run"
+    )
+    parser.add_argument("--out", metavar="FILE", help="the HTML file (default: report.html in the run's folder)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ...results.folder import load
+    from .report import write
+
+    results = [load(folder, check=not args.unchecked) for folder in args.runs]
+    out = (
+        Path(args.out)
+        if args.out
+        else Path(args.runs[0]) / "report.html"
+        if len(results) == 1
+        else Path("comparison.html")
+    )
+    if not out.parent.is_dir():
+        raise UserError(f"--out: there is no folder '{out.parent}'")
+    write(results, out)
+    print(out)
+    return 0

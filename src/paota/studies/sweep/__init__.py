@@ -1,0 +1,1 @@
+"""A grid of settings, and its best point."""

@@ -1,0 +1,1 @@
+"""What commands share: arguments, progress displays and tables in the terminal."""

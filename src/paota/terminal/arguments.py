@@ -1,0 +1,96 @@
+"""Arguments that several commands share: which experiment, with which changes, and how much of it is computed where."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from datetime import datetime
+from pathlib import Path
+
+from ..base.errors import UserError
+from ..base.registry import CALLBACKS
+from ..experiment.experiment import Experiment, as_experiment
+from ..experiment.files import read_preset
+
+SEEDS_HELP = "repeat with N seeds, or with the seeds A,B,... (default 1)"
+
+
+def add_experiment(
+    parser: argparse.ArgumentParser, *, metavar: str = "EXPERIMENT.toml", what: str = "an experiment file"
+) -> None:
+    """`EXPERIMENT.toml`, `--preset` and `--set`; `read_experiment` makes an experiment of them."""
+    parser.add_argument("experiment", nargs="?", metavar=metavar, help=f"{what} (default: the paper)")
+    parser.add_argument(
+        "--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="changes",
+        help="change one setting, e.g. --set timing.period_s=6 or --set algorithms.paota.payload=update",
+    )  # fmt: skip
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """`--trust-plugins`, for commands that compute again from a folder."""
+    parser.add_argument(
+        "--trust-plugins", action="store_true", help="import the Python code that the given folder names"
+    )
+
+
+def add_callbacks(parser: argparse.ArgumentParser) -> None:
+    """`--stop-at`, `--patience` (settings, as `read_experiment` takes them) and `--callback`."""
+    parser.add_argument(
+        "--stop-at",
+        type=float,
+        metavar="A",
+        help="end an algorithm and seed at this test accuracy (evaluation.stop_at)",
+    )
+    parser.add_argument(
+        "--patience", type=int, metavar="N",
+        help="end an algorithm and seed after N evaluations without a better accuracy (evaluation.patience)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--callback", action="append", default=[], metavar="NAME[=WHERE]", dest="callbacks",
+        help="tell csv (a file), tensorboard (a folder), mlflow (a store) or wandb (a project) of every round",
+    )  # fmt: skip
+
+
+def go_on(what: str, folder: Path, experiment: Experiment) -> str:
+    """The command that goes on with what was begun in `folder`."""
+    trust = " --trust-plugins" if experiment.code else ""
+    return f"go on with: paota {what} --resume {shlex.quote(str(folder))}{trust}"
+
+
+def read_experiment(args: argparse.Namespace, *, trust_plugins: bool = True) -> Experiment:
+    """The experiment that `add_experiment`'s arguments name; `trust_plugins` as for `Experiment.from_dict`."""
+    if args.experiment and args.preset:
+        raise UserError("give an experiment file or --preset, not both")
+    changes = list(args.changes)
+    for key in ("stop_at", "patience"):
+        if getattr(args, key, None) is not None:
+            changes.append(f"evaluation.{key}={getattr(args, key)}")
+    source = read_preset(args.preset) if args.preset else args.experiment
+    return as_experiment(source, changes, getattr(args, "plugin", ()), trust_plugins=trust_plugins)
+
+
+def read_callbacks(args: argparse.Namespace) -> list[str]:
+    """The names that `--callback` gives, each checked."""
+    for text in args.callbacks:
+        CALLBACKS[text.partition("=")[0].strip()]
+    return list(args.callbacks)
+
+
+def parse_seeds(text: str) -> int | tuple[int, ...]:
+    """`--seeds 5` or `--seeds 1,2,3`; a comma at the end makes a single number a seed."""
+    try:
+        parts = [int(part) for part in text.removesuffix(",").split(",")]
+    except ValueError:
+        raise UserError(f"--seeds must be a number, such as 5, or seeds such as 1,2,3, not '{text[:60]}'") from None
+    if "," not in text and parts[0] < 1:
+        raise UserError(f"--seeds must be at least 1, not {parts[0]}")
+    return tuple(parts) if "," in text else parts[0]
+
+
+def default_folder(name: str) -> Path:
+    """`runs/NAME-DATE-TIME`, with what a file name cannot hold replaced."""
+    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60].strip("-") or "run"
+    return Path("runs") / f"{kept}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]

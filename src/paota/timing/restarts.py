@@ -1,0 +1,128 @@
+"""PAOTA+'s scheme: a share of the devices is ready; all devices restart at each event where that is quicker and fair.
+
+Trainings that are under way when a new model is made are stale when they end. To abort them all and start again from the
+newest model takes the delay away. It is fair where every training draws a new latency: a device that is late now is
+early another time. Where speeds persist, the same devices would be aborted every time. Which case it is, the server can
+see from how long trainings took (`Evidence`); until it knows, no training is aborted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .scheme import Server, Steps, Wait
+from .schemes import ShareReady
+
+Floats = NDArray[np.float64]
+WATCHED = 1000  # devices, at most, whose latencies are looked at, spread evenly over the fleet
+REMEMBERED = 10  # trainings of each: what is older may no longer be true
+ENOUGH_KNOWN = 0.9  # share of the devices of whom two trainings have been seen: nobody is aborted before
+ENOUGH_PAIRS = 100  # of trainings of one device; then a correlation of 0.3 between them is three standard deviations
+SUSPICION = 3.0  # standard deviations above chance
+
+
+@dataclass(frozen=True)
+class ShareReadyOrRestart(ShareReady):
+    """As `ShareReady`; where latencies are drawn anew and it is quicker, an event at `restart_share` aborts the others.
+
+    All devices then start again from the new model, and the next event has no stale update. `restart_share` None: never.
+    """
+
+    restart_share: float | None = 0.3
+
+    def run(self, server: Server) -> Steps:
+        if self.restart_share is None:
+            yield from super().run(server)
+            return
+        evidence, restarting = Evidence(server.devices, self.restart_share), False
+        server.start(server.everyone)
+        while True:
+            ready = yield Wait(share=self.restart_share if restarting else self.share)
+            evidence.add(ready.device, ready.finish_s - ready.start_s, finished=True)
+            under_way = server.under_way
+            age_s = server.now_s - under_way.start_s
+            begun = age_s > 0
+            restarting = evidence.favours_restarts(server.now_s, under_way.device[begun], age_s[begun], restarting)
+            ended = under_way.device[begun] if restarting else under_way.device[:0]
+            evidence.add(ended, age_s[begun][: len(ended)], finished=False)
+            server.abort(ended)
+            server.aggregate(ready)
+            server.start(np.concatenate([ready.device, ended]))
+
+
+class Evidence:
+    """What the server has seen of the devices' latencies: the last trainings of each, finished or aborted."""
+
+    def __init__(self, devices: int, restart_share: float) -> None:
+        self.watched = np.unique(np.linspace(0, devices - 1, min(devices, WATCHED)).astype(np.int64))
+        self.place = np.full(devices, -1)
+        self.place[self.watched] = np.arange(len(self.watched))
+        self.restart_share = restart_share
+        self.age_s = np.full((len(self.watched), REMEMBERED), np.nan)  # how long each training took, or lasted
+        self.finished = np.zeros((len(self.watched), REMEMBERED), bool)
+        self.seen = np.zeros(len(self.watched), np.int64)
+        self.arrivals = 0  # of watched devices
+        self.turn_s = np.inf  # mean time between two arrivals of a device, while nobody was aborted
+
+    def add(self, device: NDArray[np.int64], age_s: Floats, *, finished: bool) -> None:
+        """Trainings of these devices [n] have ended after `age_s` [n]."""
+        place = self.place[device]
+        known, place = place >= 0, place[place >= 0]
+        slot = self.seen[place] % REMEMBERED
+        self.age_s[place, slot] = age_s[known]
+        self.finished[place, slot] = finished
+        self.seen[place] += 1
+        self.arrivals += len(place) if finished else 0
+
+    def favours_restarts(self, now_s: float, under_way: NDArray[np.int64], age_s: Floats, restarting: bool) -> bool:
+        """Whether everybody should begin anew, and those `under_way` [n] since `age_s` [n] be aborted.
+
+        `restarting`: whether it has been so until now.
+        """
+        if not restarting:
+            self.turn_s = now_s * len(self.watched) / max(self.arrivals, 1)
+        known = np.minimum(self.seen, REMEMBERED)
+        if (known >= 2).mean() < ENOUGH_KNOWN or (known * (known - 1)).sum() < 2 * ENOUGH_PAIRS:
+            return False
+        going_on = np.full((len(self.watched), 1), np.nan)
+        place = self.place[under_way]
+        going_on[place[place >= 0], 0] = age_s[place >= 0]
+        age = np.hstack([self.age_s, going_on])
+        ended = np.hstack([self.finished, np.zeros_like(going_on, bool)])
+        survival = Survival(age[~np.isnan(age)], ended[~np.isnan(age)])
+        quicker = survival.quantile(self.restart_share) < self.turn_s
+        return quicker and persistence(survival.scores(age, ended)) < SUSPICION
+
+
+class Survival:
+    """Kaplan and Meier's estimate of the share of trainings that last longer than t, aborted ones included."""
+
+    def __init__(self, age_s: Floats, finished: NDArray[np.bool_]) -> None:
+        self.at_s, ends = np.unique(age_s[finished], return_counts=True)
+        at_risk = len(age_s) - np.searchsorted(np.sort(age_s), self.at_s, side="left")
+        self.after = np.concatenate([[1.0], np.cumprod(1 - ends / at_risk)])  # 1, then behind each of `at_s`
+
+    def quantile(self, share: float) -> float:
+        """Seconds after which a share of all trainings is over; infinite if that has not been seen."""
+        over = np.flatnonzero(1 - self.after[1:] >= share - 1e-9)
+        return float(self.at_s[over[0]]) if len(over) else np.inf
+
+    def scores(self, age_s: Floats, finished: NDArray[np.bool_]) -> Floats:
+        """Prentice's Wilcoxon scores: 1 for the quickest training, -1 for the slowest, 0 on average; 0 where age is NaN."""
+        after = self.after[np.searchsorted(self.at_s, age_s, side="right")]
+        before = self.after[np.searchsorted(self.at_s, age_s, side="left")]
+        return np.where(np.isnan(age_s), 0.0, np.where(finished, before + after - 1, after - 1))
+
+
+def persistence(scores: Floats) -> float:
+    """How far the scores [devices, trainings] of one device resemble each other: in standard deviations above chance.
+
+    The sum of the products of all pairs of trainings of one device. Where every training draws a new latency its mean
+    is 0 and its variance twice the sum of the squared products.
+    """
+    total, square, fourth = (np.sum(scores**power, axis=1) for power in (1, 2, 4))
+    variance = 2 * np.sum(square**2 - fourth)
+    return float(np.sum(total**2 - square) / np.sqrt(variance)) if variance > 0 else 0.0
