@@ -229,7 +229,7 @@ def with_fleet() -> dict[str, Any]:
 def deployed() -> dict[str, Any]:
     """The server and its devices in memory, with latencies as the simulator draws them."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-    deploy = importlib.import_module("flower.harness").deploy
+    deploy = importlib.import_module("helpers.deployment").deploy
     logging.getLogger("flwr").setLevel(logging.ERROR)
 
     lines: list[dict[str, Any]]

@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import pytest
+from helpers.browser import Browser, find_chromium
 from hypothesis import HealthCheck, settings
 
 # A busy machine fails no test: neither by a slow example nor by slow draws.
@@ -61,3 +62,24 @@ def nothing_stays_registered():
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: several tests wait for processes that they have started."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture
+def clean_registries(monkeypatch):
+    """What a test registers is gone after it."""
+    from paota.base import plugins
+    from paota.base.registry import KINDS
+
+    for registry in KINDS.values():
+        monkeypatch.setattr(registry, "_things", dict(registry._things))
+    monkeypatch.setattr(plugins, "_LOADED", {})
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One browser for each module of page tests."""
+    executable = find_chromium()
+    if executable is None:
+        pytest.skip("no Chromium or Chrome on this machine: the page cannot be opened in a browser")
+    with Browser(executable) as opened:
+        yield opened

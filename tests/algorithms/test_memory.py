@@ -22,7 +22,7 @@ SMALL = {
 
 @pytest.fixture(scope="module", autouse=True)
 def plugin():
-    return import_file(Path(__file__).with_name("remembering.py"), "tests")
+    return import_file(Path(__file__).parents[1] / "helpers" / "remembering.py", "tests")
 
 
 def test_mifa_by_hand(plugin):

@@ -10,13 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers.nets import CLASSES, FEATURES, accuracy, apply, equinox_net, init, linen_net, nnx_net, table, torch_net
 
 import paota
 from paota.models.base import FunctionModel
 from paota.models.custom import as_model, fitted
 from paota.models.softmax import Softmax
-
-from .nets import CLASSES, FEATURES, accuracy, apply, equinox_net, init, linen_net, nnx_net, table, torch_net
 
 
 class Plain:

@@ -1,0 +1,157 @@
+"""What a gateway spends on connections and requests that no registered key has signed, and what passes with one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import sys
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from flwr.supercore.date import now
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
+from helpers.listening import Server, listening_server, request, wait_for
+
+from paota.deploy import relay
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+MANY_BYTES = 300 * 2**20
+LITTLE_BYTES = 50 * 2**20
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with listening_server(tmp_path_factory.mktemp("server")) as started:
+        yield started
+
+
+def memory(pid: int, what: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
+
+
+def flood(server: Server, head: bytes, part: bytes) -> None:
+    """`head`, then `part` again and again, until there are `MANY_BYTES` or the gateway closes."""
+    connection = connect(server)
+    assert connection is not None
+    with connection, suppress(OSError):
+        connection.sendall(b"POST /v1/fleet/push-object HTTP/1.1\r\nhost: localhost\r\n" + head)
+        for _ in range(MANY_BYTES // len(part)):
+            connection.sendall(part)
+
+
+def test_long_requests_without_a_key_take_no_memory(server: Server) -> None:
+    part = b"x" * 2**20
+    ways = [
+        (b"content-length: %d\r\n\r\n" % MANY_BYTES, part),
+        (b"content-length: %d\r\n\r\n" % (9 * 2**20), part),  # not too long, had it been signed
+        (b"transfer-encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n" % (len(part), part)),
+        (b"", b"a: " + b"x" * 2**16 + b"\r\n"),  # no end of headers
+    ]
+    assert request(server.port, server.keys, "/")[0] == 404  # it has started
+    before = memory(server.gateway(), "VmRSS")
+    for head, part in ways:
+        attackers = [threading.Thread(target=flood, args=(server, head, part)) for _ in range(3)]
+        for attacker in attackers:
+            attacker.start()
+        for attacker in attackers:
+            attacker.join()
+        assert memory(server.gateway(), "VmHWM") - before < LITTLE_BYTES, head
+    assert request(server.port, server.keys, "/")[0] == 404  # and it still answers
+
+
+def signed(key: ec.EllipticCurvePrivateKey, **changes: str) -> dict[str, str]:
+    stamp = now().isoformat()
+    return {
+        "content-type": "application/protobuf",
+        "flwr-public-key": b64encode(public_key_to_bytes(key.public_key())).decode(),
+        "flwr-timestamp": stamp,
+        "flwr-signature": b64encode(sign_message(key, stamp.encode())).decode(),
+        **{name.replace("_", "-"): value for name, value in changes.items()},
+    }
+
+
+def test_a_long_request_must_be_signed_by_a_registered_key(server: Server) -> None:
+    def push(headers: dict[str, str], length: int = 6 * 2**20) -> tuple[int, bytes]:
+        return request(server.port, server.keys, "/v1/fleet/push-object", headers=headers, body=b"\xff" * length)
+
+    key = load_ssh_private_key((server.keys / "node-1").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    wait_for("the SuperLink answers", lambda: push({}, 0)[0] != 502)
+    status, text = push(signed(key))
+    assert (status, b"protobuf" in text) == (400, True)  # Flower has read it, and it is no message
+    refused = (401, b"not signed by a registered key\n")
+    assert push(signed(ec.generate_private_key(ec.SECP384R1()))) == refused
+    assert push(signed(key, flwr_timestamp=now().isoformat())) == refused
+    assert push(signed(key, flwr_signature="AAAA")) == refused
+    assert push(signed(key, flwr_public_key="no base64")) == refused
+    assert push({}) == refused
+    assert push(signed(key), 11 * 2**20) == (413, b"too large\n")
+
+
+def test_one_address_has_few_connections(server: Server) -> None:
+    opened = [connection for _ in range(300) if (connection := connect(server)) is not None]
+    try:
+        wait_for("most are closed", lambda: sum(map(is_open, opened)) <= 32, 60.0)
+    finally:
+        for connection in opened:
+            connection.close()
+    wait_for("the gateway has seen that they are gone", lambda: close(connect(server)))
+
+
+def close(connection: ssl.SSLSocket | None) -> bool:
+    """Whether there was one."""
+    if connection is not None:
+        connection.close()
+    return connection is not None
+
+
+def connect(server: Server) -> ssl.SSLSocket | None:
+    """A connection that is ready for a request; None where the gateway closes it."""
+    trust = ssl.create_default_context(cafile=str(server.keys / "ca.crt"))
+    plain = socket.create_connection(("localhost", server.port), timeout=30)
+    try:
+        return trust.wrap_socket(plain, server_hostname="localhost")
+    except OSError:
+        return None
+
+
+def is_open(connection: ssl.SSLSocket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except ssl.SSLWantReadError:
+        return True
+    except OSError:
+        return False
+
+
+def test_silent_connections_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "IDLE_S", 1.0)
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(100):
+            writer.write(data)
+        writer.close()
+
+    async def play() -> None:
+        target, source = str(tmp_path / "target"), socket.create_server(("127.0.0.1", 0))
+        async with await asyncio.start_unix_server(echo, target), await relay.listen(source, target):
+            talks = [await asyncio.open_connection(*source.getsockname()) for _ in range(50)]
+            for _, writer in talks[:25]:
+                writer.write(b"hello")
+            assert [await reader.read() for reader, _ in talks] == [b"hello"] * 25 + [b""] * 25
+            for _, writer in talks:
+                writer.close()
+
+    asyncio.run(asyncio.wait_for(play(), 120.0))

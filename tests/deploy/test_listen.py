@@ -1,0 +1,87 @@
+"""`paota deploy --listen` with `paota device`s, and an attacker on the same network who has the certificate of the CA."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+
+from helpers.listening import (
+    EXPERIMENT,
+    FORBIDDEN,
+    LIMIT_S,
+    Server,
+    listening_server,
+    processes_naming,
+    request,
+    superlink_port,
+    wait_for,
+)
+
+import paota
+from paota.deploy.processes import listening
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc; namespaces are Linux's")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with listening_server(tmp_path) as started:
+        yield started
+
+
+def server_app(port: int) -> list[str]:
+    """The arguments of the ServerApp's process at the SuperLink on `port`."""
+    for words in processes_naming(f":{port}").values():
+        if any("flwr-serverapp" in word for word in words):
+            return words
+    return []
+
+
+def test_devices_take_part_and_an_attacker_reaches_nothing_but_the_fleet_api(server: Server) -> None:
+    port, keys = server.port, server.keys
+    inner = superlink_port(keys)
+    for path in FORBIDDEN:
+        assert request(port, keys, path) == (404, b"not here\n"), path
+        assert request(port, keys, path, "GET")[0] == 404, path
+    wait_for("the SuperLink answers", lambda: request(port, keys, "/v1/fleet/pull-messages")[0] != 502)
+    assert request(port, keys, "/v1/fleet/pull-messages")[1] != b"not here\n"  # Flower's own answer
+    assert not listening(inner)  # the SuperLink itself is out of reach, on loopback too
+    wait_for("the ServerApp starts", lambda: server_app(inner))
+    assert "--token" not in server_app(inner)
+    with server.devices():
+        code = server.process.wait(timeout=LIMIT_S)
+    assert code == 0, server.told
+    result = paota.load(server.folder / "run")
+    assert set(result.devices["device"].tolist()) == {0, 1}, server.told
+    wait_for("no process is left", lambda: not processes_naming(str(keys)), 30.0)
+    wait_for("no temporary file is left", lambda: not list(server.temporary.iterdir()), 30.0)
+
+
+def test_a_model_larger_than_a_request_may_be_reaches_the_server_and_the_devices(tmp_path: Path) -> None:
+    """Flower sends it in pieces: 3.4 million parameters, 13 MB."""
+    large = EXPERIMENT.replace("rounds = 3", "rounds = 1").replace("period_s = 4.0", "period_s = 60.0")
+    large = large.replace('name = "paota"\npayload = "update"', 'name = "local-sgd"')
+    with (
+        listening_server(tmp_path, large + '[model]\nname = "mlp"\nhidden = [1800, 1800]\n') as server,
+        server.devices(),
+    ):
+        assert server.process.wait(timeout=LIMIT_S) == 0, server.told
+    (only,) = paota.load(tmp_path / "run").trajectories
+    assert only.model.nbytes > 2 * 5 * 2**20
+    assert set(only.devices["device"].tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_signal_leaves_an_orphan(server: Server, number: signal.Signals) -> None:
+    superlink_port(server.keys)
+    os.kill(server.process.pid, number)
+    server.process.wait(timeout=30)
+    wait_for("no process is left", lambda: not processes_naming(str(server.keys)), 30.0)
+    wait_for("the gateway's folder is gone", lambda: not list(server.temporary.glob("paota-gateway-*")), 30.0)
