@@ -184,14 +184,14 @@ def test_an_algorithm_s_own_fleet_is_found_beside_the_file_too(tmp_path):
     assert made.algorithms[0].timing.fleet_file == str((tmp_path / "fleet.csv").resolve())
 
 
-def test_the_command_makes_shows_and_draws(tmp_path, capsys):
+def test_the_command_makes_and_describes(tmp_path, capsys):
     file = tmp_path / "phones.csv"
     assert main(["fleet", str(file), "--make", "50", "--days", "2"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "50 devices" in said
     assert "fleet_repeat_s = 172800" in said
-    page = (tmp_path / "phones.html").read_text()
-    assert "Share of the devices that are there" in page
+    assert "of the devices are available: at least" in said
+    assert "90% below" in said
     assert main(["fleet", str(file), "--json", "--repeat", "172800"]) == 0
     numbers = json.loads(capsys.readouterr().out)
     assert numbers["devices"] == 50
@@ -200,7 +200,6 @@ def test_the_command_makes_shows_and_draws(tmp_path, capsys):
         ([str(tmp_path / "none.csv")], "no such fleet file"),
         ([str(file), "--repeat", "60"], "would cut off"),
         ([str(file), "--make", "0"], "at least 1 device"),
-        ([str(file), "--from-flash", "a", "b", "c"], "one or two files"),
         ([str(tmp_path / "no" / "f.csv"), "--make", "5"], "no folder"),
     ]:
         assert main(["fleet", *arguments]) == 2
