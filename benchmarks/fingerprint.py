@@ -45,7 +45,10 @@ SMALL: dict[str, Any] = {
     "timing": {"period_s": 6.0},
     "power": {"cap": "paper"},
 }
-RENAMED: dict[str, str] = {}  # columns by today's name -> the name under which their hashes were recorded
+RENAMED = {  # columns by today's name -> the name under which their hashes were recorded
+    "amplitude": "power", "amplitude_sum": "power_sum", "transmit_power_w": "transmit_w",
+    "transmit_power_w_mean": "transmit_w_mean", "transmit_power_w_max": "transmit_w_max",
+}  # fmt: skip
 LATENCIES: dict[str, dict[str, Any]] = {
     "uniform": {},
     "lognormal": {"latency": "lognormal", "spread": 0.8},
@@ -104,7 +107,7 @@ def of_result(result: paota.Result) -> dict[str, Any]:
             "model": digest(run.model),
             "metrics": of_columns(run.metrics),
             "devices": of_columns(run.devices),
-            "own": of_columns(run.own),
+            "own": of_columns(run.device_scores),
         }
         for run in result.trajectories
     }

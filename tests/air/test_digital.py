@@ -219,7 +219,7 @@ def test_a_harsh_air_gives_the_same_bits_in_any_chunks():
     metrics = one.trajectories[0].metrics
     spent = one.trajectories[0].devices
     np.testing.assert_allclose(metrics["energy_j"].sum(), spent["energy_j"].sum(), rtol=1e-6)
-    np.testing.assert_allclose(spent["energy_j"], spent["transmit_w"] / 20e6, rtol=1e-6)
+    np.testing.assert_allclose(spent["energy_j"], spent["transmit_power_w"] / 20e6, rtol=1e-6)
     assert metrics["over_budget"][1:].max() == 0
 
 

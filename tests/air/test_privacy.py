@@ -92,7 +92,7 @@ def test_a_run_has_the_columns_where_updates_are_clipped():
     }
     clipped, plain = paota.run(table).trajectories
     assert "rho_max" not in plain.metrics
-    rho = 4 * 0.25 * clipped.devices["power"] ** 2 / (20e6 * 1e-10)
+    rho = 4 * 0.25 * clipped.devices["amplitude"] ** 2 / (20e6 * 1e-10)
     np.testing.assert_allclose(
         clipped.metrics["rho_max"][-1], np.bincount(clipped.devices["device"], rho).max(), rtol=1e-5
     )
@@ -158,7 +158,7 @@ def test_wrong_channel_knowledge_costs_privacy_in_a_run():
     line = {"name": "cotaf", "fading": True, "participants": 12, "guards": {"max_update_norm": 0.01}}
     table = {**SMALL, "rounds": 1, "algorithms": [line]}
     exact, wrong = (paota.run({**table, "air": air}).trajectories[0] for air in ({}, {"csi_error": 0.1}))
-    assert np.ptp(exact.devices["power"]) <= 1e-6 * exact.devices["power"].max()  # COTAF aligns them ...
-    assert wrong.devices["power"].max() > 1.05 * wrong.devices["power"].min()  # ... if it knows the channels
-    rho = 4 * 0.01**2 * wrong.devices["power"] ** 2 / noise_power_w(20e6, -174.0)
+    assert np.ptp(exact.devices["amplitude"]) <= 1e-6 * exact.devices["amplitude"].max()  # COTAF aligns them ...
+    assert wrong.devices["amplitude"].max() > 1.05 * wrong.devices["amplitude"].min()  # ... if it knows the channels
+    rho = 4 * 0.01**2 * wrong.devices["amplitude"] ** 2 / noise_power_w(20e6, -174.0)
     np.testing.assert_allclose(wrong.metrics["rho_max"][-1], rho.max(), rtol=1e-4)

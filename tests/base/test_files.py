@@ -73,7 +73,7 @@ def report(folder: Path) -> None:
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
-    "run.json": report, "metrics.csv": report, "devices.npz": report, "own.npz": report, "models.npz": report,
+    "run.json": report, "metrics.csv": report, "devices.npz": report, "device_scores.npz": report, "models.npz": report,
     "experiment.toml": report, "report.html": report, "live.json": show, "rounds.csv": show,
     "unfinished.json": read_unfinished, "sweep.json": sweep_folder.outline, "plan.json": planner.folders.read,
     "checkpoints/0.npz": lambda folder: Checkpoints(folder / "checkpoints", {}).load(0),

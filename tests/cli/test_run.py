@@ -29,7 +29,8 @@ def test_run_leaves_a_whole_folder(tmp_path, capsys):
     assert str(out / "report.html") in shown.replace("\n", "")
     names = {p.name for p in out.iterdir()}
     assert names == {
-        "experiment.toml", "run.json", "metrics.csv", "summary.json", "devices.npz", "own.npz", "models.npz", "report.html"
+        "experiment.toml", "run.json", "metrics.csv", "summary.json", "devices.npz", "device_scores.npz", "models.npz",
+        "report.html",
     }  # fmt: skip
     header = (out / "metrics.csv").read_text().splitlines()[0].split(",")
     named = ["label", "algorithm", "seed", "round", "time_s", "ready", "test_accuracy", "test_loss", "train_loss"]

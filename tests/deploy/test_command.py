@@ -104,14 +104,14 @@ def test_write_app_makes_an_app_that_flower_accepts(tmp_path: Path, capsys: pyte
     from flwr.cli.config_utils import load_and_validate
 
     app = tmp_path / "app"
-    (tmp_path / "own.npz").write_bytes(b"")
-    (tmp_path / "e.toml").write_text('rounds = 5\n[data]\ndataset = "own.npz"\ndevices = 4\n')
+    (tmp_path / "device_scores.npz").write_bytes(b"")
+    (tmp_path / "e.toml").write_text('rounds = 5\n[data]\ndataset = "device_scores.npz"\ndevices = 4\n')
     assert main(["deploy", str(tmp_path / "e.toml"), "--write-app", str(app), "--real-latency"]) == 0
     config, warnings = load_and_validate(app / "pyproject.toml")
     assert warnings == []
     assert config["tool"]["flwr"]["app"]["config"]["emulate-latency"] is False
     written = tomllib.loads((app / "experiment.toml").read_text())
-    assert written["data"]["dataset"] == str(tmp_path / "own.npz")  # still found from where the app is
+    assert written["data"]["dataset"] == str(tmp_path / "device_scores.npz")  # still found from where the app is
     capsys.readouterr()
 
 

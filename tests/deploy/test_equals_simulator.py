@@ -130,7 +130,7 @@ def test_deployment_equals_simulation(label: str, tmp_path: Path) -> None:
     late_s = real.devices["finish_s"] - real.devices["start_s"] - (sim.devices["finish_s"] - sim.devices["start_s"])
     assert ((late_s > -1e-6) & (late_s < 0.25 + 1e-6)).all()
     # Training one device and training many side by side differ in the last bits of a float32.
-    for column in ("power", "weight", "similarity", "transmit_w"):
+    for column in ("amplitude", "weight", "similarity", "transmit_power_w"):
         np.testing.assert_allclose(real.devices[column], sim.devices[column], rtol=2e-4, atol=1e-6, err_msg=column)
     np.testing.assert_allclose(real.model, sim.model, rtol=0, atol=2e-5 * np.abs(sim.model).max())
     np.testing.assert_allclose(real.metrics["test_accuracy"], sim.metrics["test_accuracy"], atol=0.011)

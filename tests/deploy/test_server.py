@@ -337,12 +337,12 @@ def test_a_resume_with_other_data_is_refused(tmp_path: Path) -> None:
 
     def write_data() -> None:
         x, y = rng.random((80, 6), np.float32), np.arange(80) % 4
-        np.savez(tmp_path / "own.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+        np.savez(tmp_path / "device_scores.npz", x_train=x, y_train=y, x_test=x, y_test=y)
 
     write_data()
     table = {
         **TABLE,
-        "data": {"dataset": str(tmp_path / "own.npz"), "devices": K, "classes_per_device": 2, "sizes": [10]},
+        "data": {"dataset": str(tmp_path / "device_scores.npz"), "devices": K, "classes_per_device": 2, "sizes": [10]},
     }
     start_and_die(tmp_path, table, 2 * PERIOD_S + 1.0)
     write_data()

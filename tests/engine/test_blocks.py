@@ -47,7 +47,7 @@ def test_a_simulation_in_blocks_is_the_same(learner, held_rows, monkeypatch):
     blocks = simulate.run(table)
     for a, b in zip(whole.trajectories, blocks.trajectories, strict=True):
         np.testing.assert_allclose(b.model, a.model, rtol=2e-4, atol=2e-5)
-        for column in ("weight", "similarity", "transmit_w"):
+        for column in ("weight", "similarity", "transmit_power_w"):
             np.testing.assert_allclose(b.devices[column], a.devices[column], rtol=2e-3, atol=2e-5)
         np.testing.assert_allclose(b.metrics["train_loss"], a.metrics["train_loss"], rtol=2e-4)
 

@@ -249,7 +249,7 @@ def test_physical_cap_keeps_the_budget_and_the_papers_does_not():
     assert result.array("paota", "over_budget")[0, -1] > 0
     for label in ("physical", "cotaf", "cotaf-fading"):
         assert (result.array(label, "over_budget")[0, 1:] == 0).all()
-        assert result.array(label, "transmit_w_max")[0, 1:].max() <= 15.0 * (1 + 1e-5)
+        assert result.array(label, "transmit_power_w_max")[0, 1:].max() <= 15.0 * (1 + 1e-5)
 
 
 def test_noise_std_is_what_the_formula_says():
@@ -257,4 +257,6 @@ def test_noise_std_is_what_the_formula_says():
     metrics = result.trajectories[0].metrics
     sigma2 = 20e6 * 10 ** ((-74 - 30) / 10)
     some = metrics["ready"] > 0
-    np.testing.assert_allclose(metrics["noise_std"][some], np.sqrt(sigma2 / 2) / metrics["power_sum"][some], rtol=1e-5)
+    np.testing.assert_allclose(
+        metrics["noise_std"][some], np.sqrt(sigma2 / 2) / metrics["amplitude_sum"][some], rtol=1e-5
+    )

@@ -9,7 +9,14 @@ import numpy as np
 from paota.experiment.experiment import Experiment
 from paota.results.result import Result, Trajectory
 
-AIR = ("power_sum", "weight_square_sum", "noise_std", "transmit_w_mean", "transmit_w_max", "over_budget")
+AIR = (
+    "amplitude_sum",
+    "weight_square_sum",
+    "noise_std",
+    "transmit_power_w_mean",
+    "transmit_power_w_max",
+    "over_budget",
+)
 CEILING = {"paota": 0.84, "local-sgd": 0.86, "cotaf": 0.83}
 SPEED = {"paota": 14.0, "local-sgd": 9.0, "cotaf": 10.0}
 
@@ -67,7 +74,7 @@ def make_result(
                 rows["channel_gain"] = gain
             trajectories.append(
                 Trajectory(
-                    own=served,
+                    device_scores=served,
                     label=label,
                     algorithm=kind,
                     seed=seed,
@@ -159,7 +166,7 @@ def _tables(
         if broken_from is not None and round_ >= broken_from:
             accuracy = 0.1
         evaluated = round_ % evaluate_every == 0 or round_ == len(events)
-        air = _air(rng, len(ids)) if kind != "local-sgd" else dict.fromkeys(("power", "transmit_w"), None)
+        air = _air(rng, len(ids)) if kind != "local-sgd" else dict.fromkeys(("power", "transmit_power_w"), None)
         row = {
             "round": round_,
             "time_s": time_s,
@@ -170,7 +177,7 @@ def _tables(
             "staleness_mean": staleness.mean() if len(ids) else np.nan,
             "staleness_max": staleness.max() if len(ids) else np.nan,
         }
-        metrics.append(row | _air_columns(air["power"], air["transmit_w"]))
+        metrics.append(row | _air_columns(air["power"], air["transmit_power_w"]))
         nothing = np.full(len(ids), np.nan)
         power = nothing if air["power"] is None else air["power"]
         records.append(
@@ -182,10 +189,10 @@ def _tables(
                 "start_s": starts_s,
                 "finish_s": finishes_s,
                 "time_s": np.full(len(ids), time_s),
-                "power": power,
+                "amplitude": power,
                 "weight": power / power.sum() if air["power"] is not None else nothing + 1 / max(len(ids), 1),
                 "similarity": rng.beta(8, 6, len(ids)) if air["power"] is not None else nothing,
-                "transmit_w": nothing if air["transmit_w"] is None else air["transmit_w"],
+                "transmit_power_w": nothing if air["transmit_power_w"] is None else air["transmit_power_w"],
             }
         )
     columns = {key: np.array([row[key] for row in metrics]) for key in metrics[0]}
@@ -194,18 +201,18 @@ def _tables(
 
 def _air(rng: np.random.Generator, count: int) -> dict[str, Any]:
     power = rng.uniform(10.5, 11.5, count)
-    return {"power": power, "transmit_w": power**2 * 60 / np.maximum(rng.exponential(1, count), 1e-3)}
+    return {"power": power, "transmit_power_w": power**2 * 60 / np.maximum(rng.exponential(1, count), 1e-3)}
 
 
-def _air_columns(power: np.ndarray | None, transmit_w: np.ndarray | None) -> dict[str, float]:
-    if power is None or transmit_w is None or not len(power):
+def _air_columns(power: np.ndarray | None, transmit_power_w: np.ndarray | None) -> dict[str, float]:
+    if power is None or transmit_power_w is None or not len(power):
         return dict.fromkeys(AIR, np.nan)
     total = float(power.sum())
     return {
-        "power_sum": total,
+        "amplitude_sum": total,
         "weight_square_sum": float(((power / total) ** 2).sum()),
         "noise_std": float(np.sqrt(7.96e-14 / 2) / total),
-        "transmit_w_mean": float(transmit_w.mean()),
-        "transmit_w_max": float(transmit_w.max()),
-        "over_budget": float((transmit_w > 15).mean()),
+        "transmit_power_w_mean": float(transmit_power_w.mean()),
+        "transmit_power_w_max": float(transmit_power_w.max()),
+        "over_budget": float((transmit_power_w > 15).mean()),
     }

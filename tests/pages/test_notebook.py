@@ -64,7 +64,7 @@ def test_figures_are_the_reports_own(result):
     ("draw", "title", "x"),
     [
         (lambda r: r.plot("staleness_mean"), "Mean staleness (rounds)", "simulated seconds"),
-        (lambda r: r.plot("energy_j", against="round"), "energy j", "round"),
+        (lambda r: r.plot("energy_j", against="round"), "Radiated energy (J)", "round"),
         (lambda r: r.plot_power(), "Mean transmit power (W)", "round"),
         (lambda r: r.plot_timeline("local-sgd"), "Who trains, who waits, who sends: local-sgd", "simulated seconds"),
     ],

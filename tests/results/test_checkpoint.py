@@ -203,7 +203,7 @@ def _stamp(folder: Path) -> object:
 
 
 def assert_same_results(one: Path, other: Path) -> None:
-    for name in ("metrics.csv", "models.npz", "devices.npz", "own.npz", "experiment.toml"):
+    for name in ("metrics.csv", "models.npz", "devices.npz", "device_scores.npz", "experiment.toml"):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
     left = {p.name for p in other.iterdir()}
     assert left == {p.name for p in one.iterdir()}

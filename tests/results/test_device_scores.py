@@ -1,5 +1,6 @@
 """How well the model serves each device, against answers worked out by hand and against a plain evaluation."""
 
+import json
 import math
 
 import jax.numpy as jnp
@@ -8,11 +9,12 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import paota
+from paota.base import files
 from paota.data.dataset import Dataset
 from paota.data.shards import Shards
 from paota.results import device_scores as fairness
 from paota.results import measures
-from paota.results.folder import load
+from paota.results.folder import checksums, load
 from paota.simulate import prepare
 from paota.training.learner import as_float
 
@@ -75,8 +77,8 @@ def test_records_agree_with_a_plain_evaluation(result) -> None:
     right = np.argmax(outputs, axis=1) == data.y_test
     by_label = np.array([right[data.y_test == label].mean() for label in range(data.num_classes)])
     expected = [by_label[data.y_train[shards.of(device)]].mean() for device in range(12)]
-    np.testing.assert_allclose(fairness.final_scores(run.own), expected, rtol=1e-6)
-    assert np.unique(run.own["round"]).tolist() == [4, 6]  # looks at 2, 4 and 6; every second, and the last
+    np.testing.assert_allclose(fairness.final_scores(run.device_scores), expected, rtol=1e-6)
+    assert np.unique(run.device_scores["round"]).tolist() == [4, 6]  # looks at 2, 4 and 6; every second, and the last
 
 
 def test_one_row_a_device_beside_how_it_was_heard(result) -> None:
@@ -97,10 +99,39 @@ def test_one_row_a_device_beside_how_it_was_heard(result) -> None:
 def test_a_folder_brings_them_back_and_an_old_one_opens_without(result, tmp_path) -> None:
     folder = result.save(tmp_path / "run", report=False)
     again = load(folder)
-    np.testing.assert_array_equal(again.own["accuracy"], result.own["accuracy"])
-    assert again.to_pandas("own").columns.tolist() == ["label", "seed", "round", "device", "samples", "accuracy"]
-    (folder / "own.npz").unlink()
+    np.testing.assert_array_equal(again.device_scores["accuracy"], result.device_scores["accuracy"])
+    assert again.to_pandas("device_scores").columns.tolist() == [
+        "label",
+        "seed",
+        "round",
+        "device",
+        "samples",
+        "accuracy",
+    ]
+    (folder / "device_scores.npz").unlink()
     old = load(folder, check=False)
     assert old.summary["algorithms"]["paota"]["devices"] == {}
     assert np.isnan(old.by_device("paota")["accuracy"]).all()
     assert (old.by_device("paota")["participation"] > 0).any()
+
+
+def test_a_folder_with_the_names_of_an_older_version_is_read(tmp_path, result):
+    """Columns and a file had other names; the checksums are those of the older files."""
+    folder = result.save(tmp_path / "run", report=False)
+    old = {"amplitude": "power", "transmit_power_w": "transmit_w"}
+    table = files.read_npz(folder / "devices.npz")
+    files.write_npz(folder / "devices.npz", {old.get(name, name): column for name, column in table.items()})
+    (folder / "device_scores.npz").rename(folder / "own.npz")
+    text = (folder / "metrics.csv").read_text()
+    for new, former in (("amplitude_sum", "power_sum"), ("transmit_power_w_m", "transmit_w_m")):
+        assert new in text
+        text = text.replace(new, former)
+    (folder / "metrics.csv").write_text(text)
+    info = json.loads((folder / "run.json").read_text())
+    info["checksums"] = {**checksums(folder), "run.json": info["checksums"]["run.json"]}
+    (folder / "run.json").write_text(json.dumps(info))
+
+    again = load(folder)
+    for name in ("metrics", "devices", "device_scores"):
+        assert list(getattr(again, name)) == list(getattr(result, name))
+    np.testing.assert_array_equal(again.devices["amplitude"], result.devices["amplitude"])

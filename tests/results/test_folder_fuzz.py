@@ -109,7 +109,7 @@ def little_memory():
 def test_run_folders(tmp_path, count):
     whole, folder, rng = tmp_path / "whole", tmp_path / "damaged", random.Random(1)
     make_result(labels=("paota", "local-sgd"), seeds=2, rounds=4, devices=5, own={}).save(whole)
-    names = ("run.json", "metrics.csv", "devices.npz", "own.npz", "models.npz", "experiment.toml")
+    names = ("run.json", "metrics.csv", "devices.npz", "device_scores.npz", "models.npz", "experiment.toml")
     read = 0
     shutil.copytree(whole, folder)
     for _ in range(count):

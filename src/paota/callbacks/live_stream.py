@@ -30,7 +30,7 @@ SPEED_OVER_S = 10.0
 MOST_LOUD = 200  # devices of the newest round
 MOST_DEVICES = 20  # of the time line
 FEWEST_ROUNDS, FEWEST_CONTRIBUTIONS, MOST_ROUNDS = 8, 40, 120  # of the time line
-LOUD_COLUMNS = ("device", "power", "weight", "staleness")
+LOUD_COLUMNS = ("device", "amplitude", "weight", "staleness")
 TIMELINE_COLUMNS = ("device", "round", "staleness", "start_s", "finish_s", "time_s", "version", "weight")
 # What `live.json` holds: a float may be null, a key `...` stands for any label.
 SHAPE: dict[str, Any] = {

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..base import files
 from ..base.bounded import digest
+from ..base.columns import DEVICES, METRICS, with_new_names
 from ..base.errors import UserError, is_plain
 from ..base.files import Columns
 from ..base.rng import Seeds, seed_numbers
@@ -32,12 +33,15 @@ from .result import Result, Trajectory
 from .tables import check_tables
 from .views import view
 
-METRIC_TYPES: dict[str, type] = {"label": str, "algorithm": str, "seed": int, "round": int, "ready": int}
+METRIC_TYPES: dict[str, type] = {"label": str, "algorithm": str, "seed": int}
+METRIC_TYPES |= {column.name: int for column in METRICS if column.integer}
 CHECKPOINTS = "checkpoints"
 UNFINISHED = "unfinished.json"
 LIVE = ("rounds.csv", "live.json")  # what a run tells while it goes on
-DATA_FILES = ("experiment.toml", "metrics.csv", "devices.npz", "own.npz", "models.npz")  # what a run is read back from
-OWN = "own.npz"  # how well the model does on each device's own data
+DATA_FILES = (  # what a run is read back from
+    "experiment.toml", "metrics.csv", "devices.npz", "device_scores.npz", "own.npz", "models.npz"
+)  # fmt: skip
+DEVICE_SCORES, OWN = "device_scores.npz", "own.npz"  # scores on data like each device's own; and its older name
 
 
 def refuse_used_folder(folder: str | Path) -> None:
@@ -112,7 +116,7 @@ def write_folder(result: Result, path: Path, *, report: bool = True) -> None:
     files.write_text(path / "experiment.toml", files.to_toml(result.experiment.to_dict()))
     files.write_csv(path / "metrics.csv", result.metrics)
     files.write_npz(path / "devices.npz", _text_to_codes(result.devices, result.labels))
-    files.write_npz(path / OWN, _text_to_codes(result.own, result.labels))
+    files.write_npz(path / DEVICE_SCORES, _text_to_codes(result.device_scores, result.labels))
     files.write_npz(path / "models.npz", {f"{i}": t.model for i, t in enumerate(result.trajectories)})
     files.write_json(path / "summary.json", result.summary)
     if report:
@@ -157,11 +161,12 @@ def load(folder: str | Path, *, check: bool = True, trust_plugins: bool = False)
             )
         facts = [_checked_facts(fact) for fact in info.pop("trajectories")]
         experiment = _experiment(path, trust_plugins)
-        metrics = files.read_csv(path / "metrics.csv", METRIC_TYPES)
-        devices = files.read_npz(path / "devices.npz")
-        own = files.read_npz(path / OWN) if (path / OWN).is_file() else {}  # runs of version 0.1 have none
+        metrics = with_new_names(files.read_csv(path / "metrics.csv", METRIC_TYPES), METRICS)
+        devices = with_new_names(files.read_npz(path / "devices.npz"), DEVICES)
+        stored = [path / name for name in (DEVICE_SCORES, OWN) if (path / name).is_file()]  # none in version 0.1
+        scores = files.read_npz(stored[0]) if stored else {}
         models = files.read_npz(path / "models.npz")
-        trajectories = list(_trajectories(facts, metrics, devices, own, models))
+        trajectories = list(_trajectories(facts, metrics, devices, scores, models))
         check_tables(trajectories, int(experiment.to_dict()["data"]["devices"]))
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         raise UserError(f"'{folder}' is not a run folder of this version of paota ({error!r:.200})") from None
@@ -169,7 +174,7 @@ def load(folder: str | Path, *, check: bool = True, trust_plugins: bool = False)
 
 
 def _trajectories(
-    facts: list[dict[str, Any]], metrics: Columns, devices: Columns, own: Columns, models: Columns
+    facts: list[dict[str, Any]], metrics: Columns, devices: Columns, scores: Columns, models: Columns
 ) -> Iterator[Trajectory]:
     if not facts:
         raise ValueError("there is no trajectory in it")
@@ -181,7 +186,7 @@ def _trajectories(
             **fact,
             metrics={k: v[mine] for k, v in metrics.items() if k not in ("label", "algorithm", "seed")},
             devices=_rows_of(devices, *unit),
-            own=_rows_of(own, *unit) if own else {},
+            device_scores=_rows_of(scores, *unit) if scores else {},
             model=models[str(i)],
         )
 

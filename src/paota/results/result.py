@@ -16,8 +16,8 @@ from ..base.errors import UserError, unknown_name
 from ..base.files import Columns, to_pandas
 from ..experiment.experiment import Experiment
 from ..experiment.recorded import RecordedExperiment
-from . import device_scores as fairness
 from . import measures, trained
+from .device_scores import by_device, final_scores
 from .views import view
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ..data.dataset import Dataset
     from ..data.shards import Shards
 
-TABLES = ("metrics", "devices", "own")
+TABLES = ("metrics", "devices", "device_scores")
 COLUMN_SYNONYMS = {
     "accuracy": "test_accuracy", "acc": "test_accuracy", "loss": "test_loss", "time": "time_s", "seconds": "time_s",
     "rounds": "round", "staleness": "staleness_mean", "energy": "energy_j", "noise": "noise_std",
-    "power": "transmit_w_mean", "participants": "ready",
+    "power": "transmit_power_w_mean", "participants": "ready",
 }  # fmt: skip
 
 
@@ -43,9 +43,7 @@ class Trajectory:
     seed: int
     metrics: Columns  # one row a round; row 0 is the initial model
     devices: Columns  # one row for every device in every event
-    own: Columns = field(
-        default_factory=dict
-    )  # one row for every device at some looks: see `fairness.device_score_records`
+    device_scores: Columns = field(default_factory=dict)  # one row per device and recorded evaluation
     model: NDArray[Any]  # the last global model, [d]
     diverged_round: int | None = None  # the first round whose model is not finite
     compute_s: float = math.nan  # compiling excluded, evaluation included
@@ -97,16 +95,16 @@ class Result:
         return _stack(self.trajectories, "devices")
 
     @property
-    def own(self) -> Columns:
+    def device_scores(self) -> Columns:
         """One row for every device at the looks of `evaluation.devices_every`: how well the model does on its own data."""
-        return _stack(self.trajectories, "own")
+        return _stack(self.trajectories, "device_scores")
 
     def by_device(self, label: str) -> Columns:
-        """One row for every device and seed of one algorithm, from its last model: see `fairness.by_device`.
+        """One row for every device and seed of one algorithm, from its last model: see `device_scores.by_device`.
 
         `accuracy` on the device's own kind of data, beside how often, how stale and over what channel it was heard.
         """
-        tables = [(t.seed, fairness.by_device(t.metrics, t.devices, t.own)) for t in self.of(label)]
+        tables = [(t.seed, by_device(t.metrics, t.devices, t.device_scores)) for t in self.of(label)]
         return _rows([{"seed": np.full(len(table["device"]), seed), **table} for seed, table in tables])
 
     @property
@@ -225,11 +223,11 @@ class Result:
         """
         return view("timeline")(self, label)
 
-    def plot_power(self, column: str = "transmit_w_mean", *, against: str = "round") -> PlotlyFigure:
+    def plot_power(self, column: str = "transmit_power_w_mean", *, against: str = "round") -> PlotlyFigure:
         """How loud the devices are, beside the limit P_max, as the report draws it.
 
         Args:
-            column: "transmit_w_mean", "transmit_w_max" (watts), "power_sum" (of the amplitudes), "noise_std",
+            column: "transmit_power_w_mean", "transmit_power_w_max" (watts), "amplitude_sum" (of the amplitudes), "noise_std",
                 "weight_square_sum" or "over_budget".
             against: "round" or "time_s".
         """
@@ -239,7 +237,7 @@ class Result:
         """A table as a pandas DataFrame.
 
         Args:
-            table: "metrics" (one row a round), "devices" (one row for every device in every event) or "own" (how well
+            table: "metrics" (one row a round), "devices" (one row for every device in every event) or "device_scores" (how well
                 the model does on each device's own kind of data).
         """
         if table not in TABLES:
@@ -314,7 +312,7 @@ def _reaches(runs: Sequence[Trajectory], target: float, along: str) -> dict[str,
 
 def _devices(runs: Sequence[Trajectory]) -> dict[str, Any]:
     """How the model serves the devices on their own data at the end; empty where it was not recorded."""
-    finals = [fairness.final_scores(t.own) for t in runs]
+    finals = [final_scores(t.device_scores) for t in runs]
     if not all(len(final) for final in finals):
         return {}
     lost = [t.diverged_round is not None for t in runs]

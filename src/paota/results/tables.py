@@ -8,45 +8,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.columns import DEVICE_SCORES, DEVICES, METRICS, needed
 from ..base.files import Columns
 from .result import Trajectory
-
-# What every run has, whatever its algorithm.
-METRICS = ("round", "time_s", "ready", "test_accuracy", "test_loss", "train_loss", "staleness_mean", "staleness_max",
-           "power_sum", "noise_std", "transmit_w_mean", "transmit_w_max")  # fmt: skip
-DEVICES = ("round", "device", "version", "staleness", "start_s", "finish_s", "time_s", "power", "weight", "similarity",
-           "transmit_w")  # fmt: skip
-OWN = ("round", "device", "accuracy", "samples")
 
 
 def check_tables(trajectories: Sequence[Trajectory], num_devices: int) -> None:
     """Raise a ValueError that says what is wrong; `num_devices` is K."""
     for t in trajectories:
         who = f"'{t.label}', seed {t.seed}"
-        _check_columns(t.metrics, METRICS, f"metrics.csv of {who}")
+        _check_columns(t.metrics, needed(METRICS), f"metrics.csv of {who}")
         rounds = t.metrics["round"]
         if not len(rounds) or not np.array_equal(rounds, rounds[0] + np.arange(len(rounds))):
             raise ValueError(f"metrics.csv has not every round of {who}")
-        _check_rows_of_devices(t.devices, DEVICES, num_devices, int(rounds[-1]), f"devices.npz of {who}")
-        if t.own:
-            _check_rows_of_devices(t.own, OWN, num_devices, int(rounds[-1]), f"own.npz of {who}")
-            looks = len(t.own["device"]) // num_devices
-            if not np.array_equal(t.own["device"], np.tile(np.arange(num_devices), looks)):
-                raise ValueError(f"own.npz has not every device of {who}")
+        _check_rows_of_devices(t.devices, needed(DEVICES), num_devices, int(rounds[-1]), f"devices.npz of {who}")
+        if t.device_scores:
+            _check_rows_of_devices(
+                t.device_scores, needed(DEVICE_SCORES), num_devices, int(rounds[-1]), f"device_scores.npz of {who}"
+            )
+            looks = len(t.device_scores["device"]) // num_devices
+            if not np.array_equal(t.device_scores["device"], np.tile(np.arange(num_devices), looks)):
+                raise ValueError(f"device_scores.npz has not every device of {who}")
         if t.model.ndim != 1 or not np.issubdtype(t.model.dtype, np.floating):
             raise ValueError(f"models.npz has no model of {who}")
 
 
-def _check_rows_of_devices(columns: Columns, needed: Sequence[str], num_devices: int, rounds: int, where: str) -> None:
-    _check_columns(columns, needed, where)
+def _check_rows_of_devices(columns: Columns, names: Sequence[str], num_devices: int, rounds: int, where: str) -> None:
+    _check_columns(columns, names, where)
     _check_range(columns["device"], num_devices, f"device in {where}")
     for name in ("round", "version", "staleness"):
         if name in columns:
             _check_range(columns[name], rounds + 1, f"{name} in {where}")
 
 
-def _check_columns(columns: Columns, needed: Sequence[str], where: str) -> None:
-    missing = [name for name in needed if name not in columns]
+def _check_columns(columns: Columns, names: Sequence[str], where: str) -> None:
+    missing = [name for name in names if name not in columns]
     if missing:
         raise ValueError(f"{where} has no column '{missing[0]}'")
     if any(column.ndim != 1 or column.dtype.kind not in "biuf" for column in columns.values()):

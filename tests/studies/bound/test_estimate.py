@@ -108,7 +108,7 @@ def test_analysis_of_a_run_is_consistent():
     k, c, s = 8, made.constants, made.system
     assert table["corrected_d"][1:] == pytest.approx(c.smoothness * c.epsilon**2 * k * logged["weight_square_sum"][1:])
     assert table["corrected_e"][1:] == pytest.approx(
-        2 * c.smoothness * s.parameters * 20e6 * 10 ** ((-174 - 30) / 10) / logged["power_sum"][1:] ** 2
+        2 * c.smoothness * s.parameters * 20e6 * 10 ** ((-174 - 30) / 10) / logged["amplitude_sum"][1:] ** 2
     )
     assert "Theorem 1" in made.sentences()[0]
     assert made.form == "dependent"

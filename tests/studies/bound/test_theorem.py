@@ -36,7 +36,7 @@ SYSTEM = System(learning_rate=0.01, local_steps=2, devices=10, parameters=100, n
     ],
 )
 def test_terms_by_hand(form, a):
-    made = terms(form, CONSTANTS, SYSTEM, weight_square_sum=0.25, power_sum=4.0)
+    made = terms(form, CONSTANTS, SYSTEM, weight_square_sum=0.25, amplitude_sum=4.0)
     assert made == pytest.approx((a, 0.04, (0.004 + 0.0008 * 5 / 14) * 0.25, 0.5, 0.25))
     assert made.total == pytest.approx(sum(made))
 
@@ -121,7 +121,7 @@ PEAKED = replace(SYSTEM, weight_peak=2.0)
 
 
 def test_the_dependent_form_by_hand():
-    made = terms("dependent", CONSTANTS, PEAKED, weight_square_sum=0.25, power_sum=4.0, ready=6)
+    made = terms("dependent", CONSTANTS, PEAKED, weight_square_sum=0.25, amplitude_sum=4.0, ready=6)
     wander = 45 / 49
     # chi = 6 * 0.25 - 1 = 0.5, so eta chi = 0.005; 4 kappa L eta^2 M = 4 * 2 * 0.001 = 0.008
     c = (0.008 + 0.0008 * wander + 0.005) * 0.25
@@ -133,7 +133,7 @@ def test_without_stale_starts_by_hand():
     """payload = update: delta and (d) are gone, A_2 is not split; eta L^2 + M eta^2 L^3 = 0.275."""
     sent = replace(SYSTEM, payload="update")
     wander = 0.275 / 0.98
-    made = terms("corrected", CONSTANTS, sent, weight_square_sum=0.25, power_sum=4.0)
+    made = terms("corrected", CONSTANTS, sent, weight_square_sum=0.25, amplitude_sum=4.0)
     assert made == pytest.approx(
         ((0.04 + 0.004 + 0.0032 * wander) * 0.3, 0.04, (0.001 + 0.0008 * wander) * 0.25, 0.0, 0.0625)
     )

@@ -320,7 +320,7 @@ DAMAGED: dict[str, str | bytes | dict[str, Any]] = {
     "a negative number": STATE | {"units": [UNIT | {"done": -1}]},
     "a text for a number": STATE | {"units": [UNIT | {"rounds": "<script>"}]}, "true": STATE | {"began": True},
     "nested": STATE | {"units": [UNIT | {"accuracy": [[0.5]]}]}, "compiling": STATE | {"compiling": []},
-    "loud": STATE | {"loud": {"a": 1}}, "ragged": STATE | {"loud": {"a": LOUD | {"power": []}}},
+    "loud": STATE | {"loud": {"a": 1}}, "ragged": STATE | {"loud": {"a": LOUD | {"amplitude": []}}},
     "timeline": STATE | {"timeline": {"a": {"seed": 0}}}, "title": STATE | {"title": {}},
 }  # fmt: skip
 

@@ -59,7 +59,8 @@ def test_has_every_section_and_figure(usual: str) -> None:
     assert sections == expected
     figures = {
         "test-accuracy", "test-loss", "train-loss", "targets", "ready", "staleness", "staleness-mean", "staleness-max",
-        "timeline", "power-sum", "weight-square-sum", "noise-std", "transmit-w-mean", "transmit-w-max", "over-budget",
+        "timeline", "amplitude-sum", "weight-square-sum", "noise-std", "transmit-power-w-mean", "transmit-power-w-max",
+        "over-budget",
         "participation", "influence", "weight-by-staleness", "similarity-by-staleness", "spent-energy",
     }  # fmt: skip
     assert set(data_of(usual)["figures"]) == figures

@@ -48,7 +48,7 @@ class MadeUp:
         rounds = SCALE.choice_rounds
         if column == "time_s":
             return np.tile(np.arange(rounds + 1.0), (2, 1))
-        if column in ("transmit_w_mean", "over_budget"):
+        if column in ("transmit_power_w_mean", "over_budget"):
             return np.full((2, rounds + 1), np.nan)
         accuracy = np.zeros((2, rounds + 1))
         for target, (theirs, _) in zip(printed.TARGETS, printed.TABLE[label], strict=True):

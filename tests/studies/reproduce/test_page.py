@@ -55,7 +55,11 @@ def curves(end: float = 0.9, round_s: float = 8.0) -> Curves:
 
 def cell(*labels: str, **arrays: np.ndarray) -> MadeUp:
     columns = {"test_accuracy": rising(0.9), "time_s": curves().time_s}
-    columns |= {"over_budget": 0 * rising(1), "noise_std": 1e-8 + 0 * rising(1), "transmit_w_mean": 5 + 0 * rising(1)}
+    columns |= {
+        "over_budget": 0 * rising(1),
+        "noise_std": 1e-8 + 0 * rising(1),
+        "transmit_power_w_mean": 5 + 0 * rising(1),
+    }
     own = {f"{i}/{name}": values for i in range(len(labels)) for name, values in columns.items()}
     return MadeUp(list(labels), own | arrays, {})
 
@@ -71,7 +75,7 @@ def bound_table(*, finite: bool = True) -> dict[str, np.ndarray]:
 
 def made_up() -> tuple[dict[str, MadeUp], Evidence]:
     records = make_result(labels=("paota",), seeds=1, rounds=ROUNDS, devices=DEVICES).trajectories[0].devices
-    names = ("round", "device", "staleness", "start_s", "finish_s", "power", "weight")
+    names = ("round", "device", "staleness", "start_s", "finish_s", "amplitude", "weight")
     quiet = cell(*METHOD_LABELS, **{f"devices/{name}": records[name] for name in names})
     swept = [cell("0.03", "0.1") for _ in METHOD_LABELS]
     powers = ("exact", "staleness", "similarity", "uniform")

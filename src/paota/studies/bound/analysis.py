@@ -175,7 +175,7 @@ def confront(kept: Record, landscape: Landscape, path: Path, optimum: Optimum, *
     metrics = kept.trajectory.metrics
     # A round in which nobody sends changes nothing: no weights, no noise.
     weight_squares = np.nan_to_num(metrics["weight_square_sum"][1:], nan=0.0)
-    power = np.nan_to_num(metrics["power_sum"][1:], nan=np.inf)
+    power = np.nan_to_num(metrics["amplitude_sum"][1:], nan=np.inf)
     made = {
         form: theorem.terms(form, constants, system, weight_squares, power, metrics["ready"][1:]) for form in ALL_FORMS
     }

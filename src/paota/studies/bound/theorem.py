@@ -93,8 +93,8 @@ def lemma1(c: Constants, s: System, gradient_square: Any, form: Form = "correcte
     return above / remainder(c, s) if applies(c, s) else above * math.nan
 
 
-def terms(form: Form, c: Constants, s: System, weight_square_sum: Any, power_sum: Any, ready: Any = None) -> Terms:
-    """(a) to (e) for rounds with sum_k alpha_k^2 = `weight_square_sum` and sum_k b_k p_k = `power_sum`.
+def terms(form: Form, c: Constants, s: System, weight_square_sum: Any, amplitude_sum: Any, ready: Any = None) -> Terms:
+    """(a) to (e) for rounds with sum_k alpha_k^2 = `weight_square_sum` and sum_k b_k p_k = `amplitude_sum`.
 
     `ready`: n, how many devices the round has; needed by `dependent` alone, whose (c) holds the covariance of weights
     and noise, eta chi sigma^2 with chi = n sum_k alpha_k^2 - 1. Numbers, or arrays with one element a round.
@@ -117,7 +117,7 @@ def terms(form: Form, c: Constants, s: System, weight_square_sum: Any, power_sum
         b=2 * eta * m * big_l**2 * c.epsilon**2,
         c=(noise + wander * eta**2 * m**3) * c.sigma**2,
         d=(big_l if s.payload == "model" else 0.0) * c.epsilon**2 * s.devices * weight_square_sum,
-        e=_parts(s) / 2 * big_l * s.parameters * s.noise_power_w / np.square(power_sum),
+        e=_parts(s) / 2 * big_l * s.parameters * s.noise_power_w / np.square(amplitude_sum),
     )
 
 

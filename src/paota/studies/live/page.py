@@ -74,7 +74,7 @@ def _study(run: Snapshot) -> Study | None:
         info={"score": _score(run).name},
         metrics=run.metrics,
         devices={},
-        own={},
+        device_scores={},
         summary=summary,
     )
     return gather([told])
@@ -197,7 +197,7 @@ def _loudness(loud: dict[str, Any], series: dict[str, int]) -> Figure:
 
 def _loud_view(now: dict[str, Any], label: str, series: dict[str, int]) -> View:
     device, power, weight, staleness = (
-        np.array(now[name], float) for name in ("device", "power", "weight", "staleness")
+        np.array(now[name], float) for name in ("device", "amplitude", "weight", "staleness")
     )
     analog = bool(np.isfinite(power).any())
     name = "amplitude at the server" if analog else "weight in the average"

@@ -35,7 +35,7 @@ def _tables(entry: Entry) -> list[Rows]:
     for seed in entry.seeds:
         parts = [
             {name: values[table["seed"] == seed] for name, values in table.items()} if "seed" in table else {}
-            for table in (entry.metrics, entry.devices, entry.own)
+            for table in (entry.metrics, entry.devices, entry.scores)
         ]
         found.append(by_device(*parts))
     return found

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...base.columns import metric
 from ...base.errors import UserError, unknown_name
 from ...pages.figure import Style
 from ...pages.interactive import as_plotly
 from ...pages.notebook import page_html, picture
 from .findings import headline, what_ran
 from .learning import learning_section
-from .power import QUANTITIES as POWER
-from .quantity import Quantity, quantity_figure
+from .quantity import quantity_figure
 from .results import results_table
 from .study import ResultLike, Study, gather
-from .timing import QUANTITIES as TIMING
 from .timing import timeline_section
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ def plot(result: ResultLike, column: str, against: str) -> PlotlyFigure:
     for figure in learning_section(study, MOST_POINTS).figures:
         if figure.id == column.replace("_", "-"):
             return as_plotly(figure, axis, _legend(study))
-    shown = next((q for q in (*TIMING, *POWER) if q.column == column), Quantity(column, column.replace("_", " "), ""))
-    made = quantity_figure(study, MOST_POINTS, shown, axis=axis)
+    made = quantity_figure(study, MOST_POINTS, metric(column), axis=axis)
     if made is None:
         raise UserError(f"nothing to draw: no algorithm of this run has a value in the column '{column}'")
     return as_plotly(made, "all", _legend(study))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...air.privacy import DELTA
+from ...base.columns import metric
 from ...pages.curves import column
 from ...pages.page import Section, Table, TableCell, TableRow
-from .quantity import Quantity, quantity_figure
+from .quantity import quantity_figure
 from .study import Entry, Study
 
 # Prefix of the columns: whose noise hides a device.
@@ -28,13 +29,7 @@ def privacy_section(study: Study, points: int) -> Section | None:
         quantity_figure(
             study,
             points,
-            Quantity(
-                f"{prefix}epsilon_max",
-                f"Epsilon, {NOISES[prefix]}",
-                f"Privacy loss so far of the device that has lost most, at delta = {DELTA:g}. Around 1 is protection; "
-                "far above 10 is none.",
-                log=True,
-            ),
+            metric(f"{prefix}epsilon_max"),
         )
         for prefix in shown
     ]

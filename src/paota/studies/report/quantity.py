@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...base.columns import Column
 from ...base.formatting import SHARE_TICKS, quantity
 from ...pages.figure import Figure, axes, level, line, line_chart, log_ticks, together
 from .learning import READERS, X_TITLES
 from .study import Study
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A column, how it is called and explained; whether it is a share, spans decades, or has P_max as its limit."""
-
-    column: str
-    title: str
-    caption: str
-    log: bool = False
-    share: bool = False
-    beside_power_limit: bool = False
-
-
 def quantity_figure(
-    study: Study, points: int, shown: Quantity, *, axis: str = "rounds", height_px: int = 300
+    study: Study, points: int, shown: Column, *, axis: str = "rounds", height_px: int = 300
 ) -> Figure | None:
     """The quantity of each entry against rounds or seconds, in at most so many points; None if no entry has it."""
-    read = [(entry, READERS[axis](entry.metrics, shown.column, points)) for entry in study.drawn]
+    read = [(entry, READERS[axis](entry.metrics, shown.name, points)) for entry in study.drawn]
     # Round 0 is the initial model: nobody has sent anything yet.
     curves = [(entry, curve.at(curve.x > 0)) for entry, curve in read if curve is not None and (curve.x > 0).any()]
     if not curves:
@@ -50,9 +37,9 @@ def quantity_figure(
     last = ", ".join(f"{entry.name} {curve.middle[-1]:.3g}" for entry, curve in curves)
     return line_chart(
         {"all": ([line(entry.index, curve, positive=log) for entry, curve in curves], layout)},
-        id=shown.column.replace("_", "-"),
+        id=shown.name.replace("_", "-"),
         title=shown.title,
-        caption=shown.caption,
+        caption=shown.meaning,
         alt=f"{shown.title} against {axis}. At the end: {last}.",
         height_px=height_px,
     )

@@ -37,7 +37,7 @@ class ResultLike(Protocol):
         """One row for each contribution of a device."""
 
     @property
-    def own(self) -> Mapping[str, np.ndarray]:
+    def device_scores(self) -> Mapping[str, np.ndarray]:
         """One row for each device at some looks: how well the model does on its own kind of data."""
 
     @property
@@ -65,7 +65,7 @@ class Run:
 class Entry:
     """One algorithm label of one run: the unit that gets a style, a legend button and a table row.
 
-    `metrics`, `devices` and `own` are its rows, `summary` its part of summary.json, `run` the position of its run.
+    `metrics`, `devices` and `scores` are its rows, `summary` its part of summary.json, `run` the position of its run.
     """
 
     index: int
@@ -74,7 +74,7 @@ class Entry:
     label: str
     metrics: Rows
     devices: Rows
-    own: Rows
+    scores: Rows
     summary: Mapping[str, Any]
 
     @property
@@ -130,9 +130,9 @@ def gather(results: Sequence[ResultLike]) -> Study:
     summaries = [result.summary for result in results]  # computed at each access, so asked for once
     runs = tuple(_run(*each) for each in zip(names, results, summaries, strict=True))
     found = [
-        (position, label, metrics, devices, own)
+        (position, label, metrics, devices, scores)
         for position, result in enumerate(results)
-        for label, metrics, devices, own in _split_by_label(result, summaries[position])
+        for label, metrics, devices, scores in _split_by_label(result, summaries[position])
     ]
     styles = style_of([(position, label) for position, label, *_ in found])
     entries = tuple(
@@ -143,10 +143,10 @@ def gather(results: Sequence[ResultLike]) -> Study:
             label=label,
             metrics=metrics,
             devices=devices,
-            own=own,
+            scores=scores,
             summary=summaries[position].get("algorithms", {}).get(label, {}),
         )
-        for index, ((position, label, metrics, devices, own), (colour, dash)) in enumerate(
+        for index, ((position, label, metrics, devices, scores), (colour, dash)) in enumerate(
             zip(found, styles, strict=True)
         )
     )
@@ -203,12 +203,12 @@ def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _split_by_label(result: ResultLike, summary: Mapping[str, Any]) -> Iterator[tuple[str, Rows, Rows, Rows]]:
-    """The rows of each label (metrics, devices, own), in the summary's order; metrics sorted by seed and round."""
-    metrics, devices, own = result.metrics, result.devices, result.own
+    """The rows of each label (metrics, devices, scores), in the summary's order; metrics sorted by seed and round."""
+    metrics, devices, scores = result.metrics, result.devices, result.device_scores
     in_rows = np.unique(_texts(metrics.get("label"))).tolist()
     in_summary = [str(label) for label in summary.get("algorithms", {})]
     for label in dict.fromkeys([label for label in in_summary if label in in_rows] + in_rows):
-        mine, records, served = (_with_label(table, label) for table in (metrics, devices, own))
+        mine, records, served = (_with_label(table, label) for table in (metrics, devices, scores))
         order = np.lexsort((mine["round"], mine["seed"]))
         yield label, {name: values[order] for name, values in mine.items()}, records, served
 

@@ -6,47 +6,21 @@ import math
 
 import numpy as np
 
+from ...base.columns import drawn_in
 from ...base.formatting import SHARE_TICKS, percent
 from ...pages.curves import column
 from ...pages.figure import Figure, Trace, View, axes, numbers
 from ...pages.page import Section
 from ...pages.timeline import MOST_TIMELINES, Stretch, stretch_of, timeline_figure
-from .quantity import Quantity, quantity_figure
+from .quantity import quantity_figure
 from .study import Entry, Study
 
 MOST_BINS = 12
 
 
-QUANTITIES = (
-    Quantity(
-        "ready",
-        "Ready devices",
-        "Devices whose contribution the server received in that round. A periodic method starts with everybody "
-        "in step and settles after a few rounds.",
-    ),
-    Quantity(
-        "staleness_mean",
-        "Mean staleness (rounds)",
-        "How many rounds old the model was from which the contributions started, averaged over each round.",
-    ),
-    Quantity("staleness_max", "Largest staleness (rounds)", "The oldest contribution of each round."),
-    Quantity(
-        "lost",
-        "Lost updates",
-        "Contributions that faults took away, or that were held back because they were too stale.",
-    ),
-    Quantity("aborted", "Aborted trainings", "Devices that a synchronous round had started and did not wait for."),
-    Quantity(
-        "silent",
-        "Silent devices",
-        "Devices that were ready but did not transmit: a guard held their update back, or their channel was too weak.",
-    ),
-)
-
-
 def timing_section(study: Study, points: int) -> Section:
     """Ready devices, staleness and what was lost, round by round."""
-    ready, *others = (quantity_figure(study, points, quantity) for quantity in QUANTITIES)
+    ready, *others = (quantity_figure(study, points, shown) for shown in drawn_in("timing"))
     return Section(
         id="timing",
         title="Ready devices and staleness",

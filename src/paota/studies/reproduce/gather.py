@@ -61,7 +61,7 @@ def radiated_by(cell: Stored, labels: Sequence[str]) -> Radiated | None:
     """What the transmissions of these labels of a cell cost, taken together; None if they do not use the air."""
     watts, over = (
         np.concatenate([cell.of(label, column).ravel() for label in labels])
-        for column in ("transmit_w_mean", "over_budget")
+        for column in ("transmit_power_w_mean", "over_budget")
     )
     if np.isnan(watts).all():
         return None

@@ -21,7 +21,7 @@ def system(cell: Stored, devices: int) -> Section:
     rounds = arrays["devices/round"]
     now = rounds == min(SHOWN_ROUND, int(rounds.max()))
     ready, staleness = (arrays[f"devices/{name}"][now].astype(int) for name in ("device", "staleness"))
-    power = arrays["devices/power"][now] / arrays["devices/power"][now].max()
+    power = arrays["devices/amplitude"][now] / arrays["devices/amplitude"][now].max()
     angle = 2 * np.pi * np.arange(devices) / devices
     radius = 0.72 + 0.28 * ((np.arange(devices) * 0.618) % 1)  # spread, so that dots do not touch
     x, y = radius * np.cos(angle), radius * np.sin(angle)
