@@ -25,11 +25,10 @@ from paota.base.formatting import quantity
 from paota.experiment.experiment import Experiment
 from paota.results.result import Trajectory
 from paota.simulate import prepare as plan_runs
-from paota.studies.plan import folder as folders
 from paota.studies.plan.candidates import Candidate
-from paota.studies.plan.halving import Rung, is_over, ranked
 from paota.studies.plan.plan import begun, prepare
-from paota.studies.plan.search import Search, updates_of
+from paota.studies.plan.search import Rung, Search, is_over, ranked, updates_of
+from paota.studies.plan.spec import PLANS
 from paota.studies.sweep.grid import make_axes
 
 SEEDS = (100, 101, 102, 103, 104)
@@ -54,7 +53,7 @@ def search_of(setting: str, out: Path) -> Search:
     """A search over the candidates of this page, in its own folder."""
     table = {"name": setting, "duration_s": DURATION_S, "targets": [TARGET], "timing": SETTINGS[setting][1]}
     spec = prepare(Experiment.from_dict(table), target=TARGET, axes=make_axes(OVER), algorithms=ALGORITHMS, seeds=SEEDS)
-    return begun(folders.begin_or_go_on(out, spec), spec, jobs=int(os.environ.get("JOBS", "2")))  # processes
+    return begun(PLANS.begin_or_go_on(out, spec), spec, jobs=int(os.environ.get("JOBS", "2")))  # processes
 
 
 class Replay(Search):

@@ -75,7 +75,7 @@ def report(folder: Path) -> None:
 READERS: dict[str, Callable[[Path], Any]] = {
     "run.json": report, "metrics.csv": report, "devices.npz": report, "device_scores.npz": report, "models.npz": report,
     "experiment.toml": report, "report.html": report, "live.json": show, "rounds.csv": show,
-    "unfinished.json": read_unfinished, "sweep.json": sweep_folder.outline, "plan.json": planner.folders.read,
+    "unfinished.json": read_unfinished, "sweep.json": sweep_folder.outline, "plan.json": planner.PLANS.read,
     "checkpoints/0.npz": lambda folder: Checkpoints(folder / "checkpoints", {}).load(0),
     "trace.csv": lambda folder: fingerprints(Experiment.from_dict({"name": str(folder / "trace.csv")})),
 }  # fmt: skip
@@ -93,8 +93,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     experiment = Experiment.from_dict(SMALL)
     spec = sweep_folder.SweepSpec(experiment=experiment, axes=(Axis("seed", (1, 2)),), seeds=1, best="x")
     for made in (
-        sweep_folder.begin(folder / "sweep", spec),
-        planner.folders.begin(folder / "plan", planner.prepare(experiment, target=0.5)),
+        sweep_folder.SWEEPS.begin(folder / "sweep", spec),
+        planner.PLANS.begin(folder / "plan", planner.prepare(experiment, target=0.5)),
     ):
         for file in made.iterdir():
             file.rename(folder / file.name)

@@ -77,7 +77,7 @@ def unfinished_run(settings) -> Path:
 
 def begun_sweep(settings) -> Path:
     """As a sweep leaves it that has computed nothing yet, but one of its points."""
-    folder = sweeps.folders.begin("sweep", sweeps.prepare(Experiment.from_dict(TABLE), PERIODS))
+    folder = sweeps.SWEEPS.begin("sweep", sweeps.prepare(Experiment.from_dict(TABLE), PERIODS))
     rename(folder / "sweep.json", settings)
     (folder / "points").mkdir()
     finished_run(settings).rename(folder / "points" / "000")
@@ -85,7 +85,7 @@ def begun_sweep(settings) -> Path:
 
 
 def begun_plan(settings) -> Path:
-    folder = planner.folders.begin("plan", planner.prepare(Experiment.from_dict(TABLE), target=0.2, seeds=1))
+    folder = planner.PLANS.begin("plan", planner.prepare(Experiment.from_dict(TABLE), target=0.2, seeds=1))
     rename(folder / "plan.json", settings)
     return folder
 

@@ -160,9 +160,9 @@ def test_what_says_how_to_go_on(tmp_path, count):
     (tmp_path / "rounds.csv").write_text("label,algorithm,seed,round,time_s\npaota,paota,0,1,8.0\n")
     files.write_npz(tmp_path / "state.npz", {"model": np.zeros(3), "trainings": np.zeros(2, int)})
     readers = {
-        "unfinished.json": lambda: read_unfinished(tmp_path), "sweep.json": lambda: sweep_folder.read(tmp_path),
+        "unfinished.json": lambda: read_unfinished(tmp_path), "sweep.json": lambda: sweep_folder.SWEEPS.read(tmp_path),
         "live.json": lambda: look(tmp_path), "rounds.csv": lambda: look(tmp_path),
-        "state.npz": lambda: CheckpointFolder(tmp_path).load(), "plan.json": lambda: planner.folders.read(tmp_path),
+        "state.npz": lambda: CheckpointFolder(tmp_path).load(), "plan.json": lambda: planner.PLANS.read(tmp_path),
         "evidence.npz": lambda: archive.read(tmp_path / "evidence.npz"),
     }  # fmt: skip
     for _ in range(count):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
 from ..base.errors import UserError
+from ..base.files import Columns, jsonable
 from ..base.interrupts import EXIT_CODE
+from ..base.types import Json, Table
 from ..experiment.experiment import Experiment
+from ..experiment.files import parse_assignment
 from ..results.folder import refuse_used_folder
 from ..terminal.arguments import add_trust, go_on
 from .on_ray import require_ray
+from .sweep.grid import Axis, combinations, parse_axis
+
+MOST_LINES = 40  # of a table in the terminal
 
 
 def add_computing(parser: argparse.ArgumentParser, *, what: str, runs: str) -> None:
@@ -38,6 +45,29 @@ def check_computing(args: argparse.Namespace) -> None:
         refuse_used_folder(args.out)
     if args.ray is not None:
         require_ray()
+
+
+def read_axes(args: argparse.Namespace) -> list[Axis]:
+    """The axes that `--over` gives; a setting that `--set` fixes is refused."""
+    axes = [parse_axis(text) for text in args.over]
+    if axes:
+        combinations(axes)  # refuses axes that make no grid
+    fixed = [parse_assignment(text)[0] for text in args.changes]
+    for axis in axes:
+        if axis.key in fixed:
+            raise UserError(f"{axis.key} is given by --set and by --over: keep one of them")
+    return axes
+
+
+def print_json(value: Json) -> None:
+    """For `--json`: one line, without NaN."""
+    print(json.dumps(jsonable(value), allow_nan=False))
+
+
+def rows_of(columns: Columns) -> list[Table]:
+    """A table of columns row by row."""
+    cells = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in cells]
 
 
 def tell_how_to_go_on(what: str, folder: Path, experiment: Experiment) -> int:

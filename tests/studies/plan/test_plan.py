@@ -1,7 +1,6 @@
 """Whole plans: the same answer whatever computes it, what is finished survives, and the file that it writes runs."""
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +44,6 @@ def test_the_answer_is_complete(whole):
     assert len(whole.rows) == 4  # three periods of PAOTA, and Local SGD
     assert "15" in whole.sentences[0]
     assert any("It costs" in text for text in whole.sentences)
-    assert any("Noise" in text for text in whole.sentences) or whole.chosen.candidate.algorithm == "local-sgd"
     assert len(whole.to_pandas()) == 4
     assert "\n" not in repr(whole)
     assert whole.sentences[0].split(":")[0] in whole._repr_html_()
@@ -112,7 +110,7 @@ def test_interrupted_and_resumed(table, whole, tmp_path, monkeypatch, capsys):
 def test_a_plan_begins_with_one_file(table, tmp_path):
     """Which appears whole: a command that is killed at its very beginning has begun a plan that goes on, or none."""
     spec = planner.prepare(Experiment.from_dict(table))
-    assert [file.name for file in planner.folders.begin(tmp_path / "plan", spec).iterdir()] == ["plan.json"]
+    assert [file.name for file in planner.PLANS.begin(tmp_path / "plan", spec).iterdir()] == ["plan.json"]
 
 
 def test_two_that_go_on_with_one_plan(table, whole):
@@ -130,15 +128,12 @@ def test_a_constraint_that_nobody_keeps(table):
     assert made._repr_html_()
 
 
-def test_of_a_large_fleet_a_part_is_searched_and_the_choice_checked_with_all(table, monkeypatch):
-    """A timeline of the whole fleet is made for the choice alone, and no longer than the choice needs."""
+def test_of_a_large_fleet_a_part_is_searched(table, monkeypatch):
     monkeypatch.setattr("paota.studies.plan.search.SEARCHED", 8)
     table = {**table, "data": {**table["data"], "devices": 24}, "algorithms": [{"name": "paota"}]}
     made = paota.plan(table, target=0.15, over={"timing.period_s": [8, 12]}, seeds=1, jobs=1)
     assert made.choices["data.devices"] == 8
-    assert made.whole[0] == 24
-    assert math.isfinite(made.whole[1].median)
-    assert made.sentences[-1].startswith("Searched with the first 8 of 24 devices; with all 24 the choice takes")
+    assert made.sentences[-1] == "Searched with the first 8 of 24 devices."
 
 
 @pytest.mark.slow

@@ -9,10 +9,9 @@ from paota.base.errors import UserError
 from paota.experiment.experiment import Experiment
 from paota.results.result import Trajectory
 from paota.studies.plan.candidates import Candidate, base_of, candidates_of, entries_of
-from paota.studies.plan.constraints import parse_constraint
-from paota.studies.plan.halving import is_over, ranked, rungs, survivors
 from paota.studies.plan.plan import prepare
-from paota.studies.plan.search import Search
+from paota.studies.plan.search import Search, is_over, ranked, rungs, survivors
+from paota.studies.plan.spec import parse_constraint
 from paota.studies.sweep.fair_comparison import planned
 from paota.studies.sweep.grid import Axis
 from paota.studies.sweep.metrics import parse_metric

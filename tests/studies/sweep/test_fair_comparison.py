@@ -1,15 +1,15 @@
-"""Fair by construction: equal time where rounds differ in length, other budgets on request, no advice on what is idle."""
+"""Fair by construction: equal time where rounds differ in length, no advice on what is idle."""
 
 import json
 
-import numpy as np
 import pytest
 from helpers.made_sweeps import sweep_of, trajectory
 
 import paota
 from paota.base import files
+from paota.base.errors import UserError
 from paota.cli import main
-from paota.studies.sweep.fair_comparison import HeldEqual, budgets, common_duration_s, within, without_period
+from paota.studies.sweep.fair_comparison import HeldEqual, common_duration_s, without_period
 from paota.studies.sweep.grid import Axis, make_points
 from paota.studies.sweep.sweep import sweep
 
@@ -70,38 +70,6 @@ def test_rounds_can_be_held_equal(table):
     assert made.equal.sentence == ""
 
 
-def test_equal_budgets_cut_every_run_where_it_is_spent():
-    """A round costs 3 J, 0.5 s on the air and 10 updates; the shorter run sets the budget of its label."""
-    short, long = trajectory([0.1, 0.2, 0.3]), trajectory([0.1, 0.2, 0.4, 0.9])
-    other = trajectory([0.1] * 9, label="other")
-    assert budgets([short, long, other], "joules") == {"paota": 6, "other": 24}
-    assert budgets([short, long, other], "airtime") == {"paota": 1, "other": 4}
-    assert budgets([short, long], "updates") == {"paota": 20}
-    assert budgets([short, long], "time") == {}
-    assert within(long, "joules", 6.0).metrics["test_accuracy"].tolist() == [0.1, 0.2, 0.4]
-    assert within(long, "joules", None) is long
-    lost = trajectory([0.1, 0.2, np.nan], diverged=2)
-    assert budgets([long, lost], "joules") == {"paota": 9}  # it ended for another reason
-    assert within(lost, "joules", 3.0).diverged_round is None  # not yet
-    assert within(lost, "joules", 6.0).diverged_round == 2
-    unaccounted = trajectory([0.1, 0.2])
-    unaccounted.metrics["energy_j"][:] = np.nan
-    assert budgets([unaccounted], "joules") == {}
-
-
-def test_a_sweep_at_equal_updates(table):
-    """Within the same time a period of 4 s brings more updates: the later ones do not count."""
-    made = sweep(
-        {**table, "rounds": 20, "algorithms": [{"name": "paota"}]}, over={"timing.period_s": [4, 12]}, equal="updates",
-        best="updates", jobs=1,
-    )  # fmt: skip
-    (budget,) = made.equal.budgets.values()
-    spent = [row.scores["updates"].median for row in made.rows]
-    assert max(spent) == budget
-    assert min(spent) > budget - 6  # at most one event is missing
-    assert f"equal updates: paota {budget:,.0f} updates" in made.equal.sentence
-
-
 def test_no_advice_on_a_setting_that_makes_no_difference(base):
     """`one` has the same bits everywhere, `two` depends on the second axis alone."""
     runs = [
@@ -116,7 +84,7 @@ def test_no_advice_on_a_setting_that_makes_no_difference(base):
     assert repr(made).endswith("best two: power.epsilon2 = 2>")
 
 
-def test_methods_without_a_period_are_known_by_their_timelines(base):
+def test_methods_without_a_period_are_known_by_their_schemes(base):
     """dT moves Local SGD only through the fairness rule, and FedAsync not at all."""
     found = without_period(paota_and(base, "local-sgd", "fedasync").override({"duration_s": 60.0}), [PERIODS])
     assert found == {"local-sgd": ("timing.period_s",), "fedasync": ("timing.period_s",)}
@@ -130,7 +98,10 @@ def test_methods_without_a_period_are_known_by_their_timelines(base):
 
 def test_what_is_held_equal_in_a_sentence():
     assert HeldEqual(what="rounds").sentence == ""
-    assert HeldEqual(what="airtime", budgets={"a": 0.25}).sentence == (
-        "Judged where they have spent equal airtime: a 0.25 s on the air."
-    )
-    assert "No joules are accounted" in HeldEqual(what="joules").sentence
+    assert "all points get 160 simulated seconds" in HeldEqual(duration_s=160.0).sentence
+
+
+@pytest.mark.parametrize("what", ["joules", "airtime", "updates"])
+def test_an_unknown_equality_is_refused(table, what):
+    with pytest.raises(UserError, match=f"unknown value of --equal '{what}'"):
+        sweep(table, over={"timing.period_s": [4, 8]}, equal=what, jobs=1)

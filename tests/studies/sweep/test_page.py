@@ -10,7 +10,7 @@ from helpers.made_sweeps import sweep_of, trajectory
 
 from paota.experiment.experiment import Experiment
 from paota.pages.page import render
-from paota.studies.sweep.naming import setting_name, setting_unit
+from paota.studies.sweep.grid import setting_name, setting_unit
 from paota.studies.sweep.page import build
 
 # Without a dot: it must fit into a key.

@@ -21,7 +21,7 @@ from paota.experiment.experiment import Experiment
 from paota.studies.pool import run_tasks
 from paota.studies.run_task import RunJob
 from paota.studies.sweep.grid import Axis
-from paota.studies.sweep.sweep import compute, folders, gather, prepare, sweep
+from paota.studies.sweep.sweep import SWEEPS, compute, gather, prepare, sweep
 
 OVER = {"training.learning_rate": [0.05, 0.1], "timing.period_s": [6.0, 8.0]}
 AXES = tuple(Axis(key, tuple(values)) for key, values in OVER.items())
@@ -76,7 +76,7 @@ def test_floats_share_one_compilation(base, tmp_path):
 
     engine.forget_programs()
     spec = prepare(base, [Axis("training.learning_rate", (0.01, 0.02, 0.03))])
-    path = folders.begin(tmp_path / "s", spec)
+    path = SWEEPS.begin(tmp_path / "s", spec)
     assert [file.name for file in path.iterdir()] == ["sweep.json"]  # killed here, it goes on all the same
     assert compute(path, spec, jobs=1) == {}
     assert engine.known_programs() == 1
@@ -85,7 +85,7 @@ def test_floats_share_one_compilation(base, tmp_path):
 def test_processes_give_the_same_bytes_and_a_dead_worker_costs_nothing(base, whole, tmp_path):
     """A worker is killed in the middle: its point is computed by another one."""
     spec = prepare(base, AXES, seeds=2, best="final_accuracy")
-    path = folders.begin(tmp_path / "s", spec)
+    path = SWEEPS.begin(tmp_path / "s", spec)
     killed = []
 
     def watch(update):
@@ -160,7 +160,7 @@ def test_another_sweep_in_the_same_folder_is_refused(whole, table, changes, says
 
 def test_a_point_of_another_sweep_is_refused(base, whole, tmp_path):
     spec = prepare(base, [Axis("training.learning_rate", (0.3,))], seeds=2)
-    path = folders.begin(tmp_path / "s", spec)
+    path = SWEEPS.begin(tmp_path / "s", spec)
     shutil.copytree(whole.folder / "points" / "000", path / "points" / "000")
     with pytest.raises(UserError, match=r"experiment.duration_s was [\d.]+ and is absent; remove it"):
         compute(path, spec, jobs=1)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ...base.errors import UserError, unknown_name
 from ...base.registry import ALGORITHMS
@@ -16,7 +18,7 @@ from ...timing.schemes import Periodic, ShareReady, Synchronous, Tiered
 from ...timing.timeline import Timeline
 from ..sweep.fair_comparison import planned, without_period
 from ..sweep.grid import Axis, show
-from .estimate import Law
+from .estimate import Law, Pace, from_timeline, noise_std
 
 SHORTLIST = ("paota", "paota-plus", "threshold")  # one rule for each way to wait, all over the air
 PERIODS = (0.4, 0.6, 0.8, 1.0, 1.3)  # of the mean latency
@@ -31,6 +33,7 @@ WORDS = {
 }  # fmt: skip
 SEARCHED = 1_000  # devices; of a larger fleet, so many are searched with
 MOST_UPDATES = 100_000  # of devices, in a run
+CURVE_POINTS = 40
 TRIALS = 3  # trainings of every device that tell how long they take
 
 
@@ -210,3 +213,36 @@ def _handy(value: float) -> float:
     """Two digits are enough for a period."""
     digits = 1 - math.floor(math.log10(value))
     return round(value, digits)
+
+
+def pace_of(candidate: Candidate, until_s: float | None = None) -> Pace:
+    """From the latencies alone where there are deadlines; else from the timeline, in the long run or from 0 to `until_s`."""
+    from ...simulate import prepare as prepare_run  # start-up time: JAX
+
+    made = prepare_run(candidate.experiment, seeds=1)
+    (timeline,) = made.timelines.values()
+    if not is_estimated(candidate) or not len(timeline.device):
+        return from_timeline(timeline, until_s)
+    law = law_of(candidate.experiment, timeline)
+    pace = law.periodic(candidate.config.timing.period_s)
+    return replace(pace, noise_std=noise_std(made, candidate.config, law, pace))
+
+
+def is_estimated(candidate: Candidate) -> bool:
+    """Whether the renewal argument speaks of it: it has deadlines. All others are read from their timelines."""
+    return isinstance(candidate.config.algorithm.scheme, Periodic)
+
+
+def curve_of(candidate: Candidate) -> list[Pace]:
+    """A candidate with deadlines at many periods, from the latencies alone."""
+    from ...simulate import prepare as prepare_run  # start-up time: JAX
+
+    if not is_estimated(candidate):
+        return []
+    made = prepare_run(candidate.experiment, seeds=1)
+    (timeline,) = made.timelines.values()
+    if not len(timeline.device):
+        return []
+    law = law_of(candidate.experiment, timeline)
+    paces = [law.periodic(float(p)) for p in np.geomspace(0.2 * law.mean_s, 2 * law.mean_s, CURVE_POINTS)]
+    return [replace(pace, noise_std=noise_std(made, candidate.config, law, pace)) for pace in paces]

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...base.errors import UserError
-from ...base.files import jsonable
 from ...base.interrupts import raise_on_ctrl_c
-from ...experiment.files import parse_assignment
+from ...base.types import Subcommands, Table
 from ...terminal.arguments import add_experiment, default_folder, parse_seeds, read_experiment
-from ..arguments import add_computing, check_computing, tell_how_to_go_on
+from ..arguments import (
+    MOST_LINES,
+    add_computing,
+    check_computing,
+    print_json,
+    read_axes,
+    rows_of,
+    tell_how_to_go_on,
+)
 from ..progress import TasksDisplay
 
 if TYPE_CHECKING:
     from .plan import PlanSpec, Recommendation, Search
 
-MOST_LINES = 40
 
-
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "plan",
         help="which period, how many devices, how much power, which payload and algorithm",
@@ -58,8 +61,8 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from . import folder as folders
     from . import plan as planner
+    from .spec import PLANS
 
     check_computing(args)
     spec = _spec(args)
@@ -69,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         search.foresee(search.candidates)
         if args.json:
             rows = [{"candidate": c.name, **vars(search.foreseen[c.index])} for c in search.candidates]
-            print(json.dumps(jsonable(rows), allow_nan=False))
+            print_json(rows)
         else:
             _show_estimates(search)
         return 0
@@ -77,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     # What cannot be planned is refused here, before a folder is made.
     search = planner.begun(folder, spec, jobs=args.jobs, ray=args.ray)
     if not args.resume:
-        folders.begin(folder, spec)
+        PLANS.begin(folder, spec)
     search.foresee(search.candidates)
     if not quiet:
         _show_estimates(search)
@@ -93,27 +96,21 @@ def run(args: argparse.Namespace) -> int:
 
 def _spec(args: argparse.Namespace) -> PlanSpec:
     """What to plan: from the arguments, or from the folder to go on with."""
-    from ..sweep.grid import parse_axis
-    from . import folder as folders
     from . import plan as planner
+    from .spec import PLANS
 
     given = (
         args.experiment, args.preset, args.changes, args.over, args.where, args.algorithms, args.target, args.seeds,
     )  # fmt: skip
     if args.resume and not any(given):
-        return folders.read(args.resume, trust_plugins=args.trust_plugins)
-    axes = [parse_axis(text) for text in args.over]
-    fixed = [parse_assignment(text)[0] for text in args.changes]
-    for axis in axes:
-        if axis.key in fixed:
-            raise UserError(f"{axis.key} is given by --set and by --over: keep one of them")
+        return PLANS.read(args.resume, trust_plugins=args.trust_plugins)
     names = [name.strip() for name in (args.algorithms or "").split(",") if name.strip()]
     spec = planner.prepare(
-        read_experiment(args), target=args.target, axes=axes, algorithms=names, where=args.where, best=args.best,
+        read_experiment(args), target=args.target, axes=read_axes(args), algorithms=names, where=args.where, best=args.best,
         seeds=5 if args.seeds is None else args.seeds,
     )  # fmt: skip
     if args.resume:
-        folders.refuse_other(args.resume, spec)
+        PLANS.refuse_other(args.resume, spec)
     return spec
 
 
@@ -139,7 +136,7 @@ def _show_estimates(search: Search) -> None:
 
 def _show(made: Recommendation, args: argparse.Namespace) -> None:
     if args.json:
-        print(json.dumps(jsonable(plain(made)), allow_nan=False))
+        print_json(plain(made))
         return
     from rich.console import Console
 
@@ -177,11 +174,8 @@ def _show(made: Recommendation, args: argparse.Namespace) -> None:
     console.print(where, soft_wrap=True)
 
 
-def plain(made: Recommendation) -> dict[str, Any]:
+def plain(made: Recommendation) -> Table:
     """For programs: the choice, its costs, the sentences, and every candidate row by row."""
-    columns = made.table
-    names = list(columns)
-    rows = [dict(zip(names, cells, strict=True)) for cells in zip(*(columns[n].tolist() for n in names), strict=True)]
     costs = {} if made.chosen is None else made.chosen.costs
     return {
         "folder": str(made.folder),
@@ -194,7 +188,7 @@ def plain(made: Recommendation) -> dict[str, Any]:
         },
         "sentences": made.sentences,
         "updates": made.updates,
-        "rows": rows,
+        "rows": rows_of(made.table),
         "failed": made.failed,
     }
 

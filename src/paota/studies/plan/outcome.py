@@ -18,10 +18,9 @@ from ...results.measures import Spread
 from ..sweep.grid import show
 from ..sweep.metrics import Metric
 from .candidates import Candidate
-from .constraints import Constraint
 from .estimate import Pace
-from .halving import COSTS
-from .search import THRIFT, Search, updates_of
+from .search import COSTS, THRIFT, Search, updates_of
+from .spec import Constraint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +63,6 @@ class Recommendation:
     rows: tuple[PlanRow, ...]
     chosen: PlanRow | None
     experiment: Experiment | None
-    noiseless: Spread | None  # the chosen one without noise, with as many of the first seeds
-    whole: tuple[int, Spread] | None  # of a fleet that was searched in part: its size, and the choice with all of it
     fleet: int
     searched: int
     updates: int  # device updates that the search has computed
@@ -110,7 +107,7 @@ class Recommendation:
         if self.chosen is not None:
             said += [self._costs(self.chosen), *self._limits(self.chosen), self._sure(self.chosen)]
         if self.fleet > self.searched:
-            said.append(self._fleet())
+            said.append(f"Searched with the first {self.searched:,} of {self.fleet:,} devices.")
         return said
 
     @property
@@ -142,14 +139,6 @@ class Recommendation:
             said.append(
                 f"No candidate that the search saw breaks {' or '.join(c.text for c in self.where)} and is better."
             )
-        if self.noiseless is not None:
-            pairs = list(zip(row.cost(self.best_by.name).values, self.noiseless.values, strict=False))
-            apart = [one - other for one, other in pairs if math.isfinite(one) and math.isfinite(other)]
-            share = float(np.mean(apart)) / _median(row, self) if apart else math.nan
-            if apart and share > 0.05:
-                said.append(f"Noise costs it {share:.0%}: without, the target would come that much sooner.")
-            elif apart:
-                said.append("Noise does not limit it: without, the same seeds are as quick to within 5 %.")
         pace, devices = row.simulated, row.candidate.experiment.data.devices
         idle = f", which wait {row.estimate.idle:.0%} of their time" if row.estimate.idle > 0.005 else ""
         said.append(
@@ -176,13 +165,6 @@ class Recommendation:
         if low > 0:
             return f"Ahead of {rivals[0].candidate.name} with certainty: {between}."
         return f"The seeds cannot tell it from {rivals[0].candidate.name} ({between}): take whichever suits you."
-
-    def _fleet(self) -> str:
-        said = f"Searched with the first {self.searched:,} of {self.fleet:,} devices"
-        if self.whole is None:
-            return f"{said}."
-        size, spread = self.whole
-        return f"{said}; with all {size:,} the choice takes {self.best_by.show(spread.median)} (one seed)."
 
     def _why_not(self) -> str:
         finals = [row for row in self.rows if row.rung == 2]
@@ -220,7 +202,7 @@ def recommendation(search: Search, experiment: Experiment | None) -> Recommendat
 
     rows = []
     for candidate in search.candidates:
-        if candidate.index not in search.reached_rung:  # it failed, or only checks the choice
+        if candidate.index not in search.reached_rung:  # it failed
             continue
         runs = search.known([candidate])[candidate.index]
         names = dict.fromkeys((*COSTS, search.best.name))
@@ -252,8 +234,6 @@ def recommendation(search: Search, experiment: Experiment | None) -> Recommendat
         rows=tuple(rows),
         chosen=chosen,
         experiment=experiment,
-        noiseless=None if search.noiseless is None else search.cost(search.noiseless),
-        whole=None if search.whole is None else (search.fleet, search.cost(search.whole)),
         fleet=search.fleet,
         searched=search.base.data.devices,
         updates=search.updates,
@@ -263,7 +243,7 @@ def recommendation(search: Search, experiment: Experiment | None) -> Recommendat
 
 
 def _undominated(row: PlanRow, rows: Sequence[PlanRow]) -> bool:
-    """Whether nobody is at least as good in seconds, joules and airtime, and better in one."""
+    """Whether no other row is at least as good in seconds, joules and airtime, and better in one."""
     mine = _three(row)
     if not np.isfinite(mine[0]):
         return False

@@ -16,11 +16,10 @@ from ...pages.figure import Figure, Style, Trace, axes, line_chart, numbers, sca
 from ...pages.notebook import page_html
 from ...pages.page import Page, Section, SettingsFile, Table, TableCell, TableRow, render
 from ...results.measures import Spread
-from ..sweep.grid import show
+from ..sweep.grid import setting_name, setting_unit, show
 from ..sweep.metrics import Metric
-from ..sweep.naming import setting_name, setting_unit
+from .candidates import is_estimated
 from .estimate import Pace
-from .forecast import is_estimated
 from .outcome import PlanRow, Recommendation
 
 RUNGS = ("first rung", "second rung", "final", "thriftier")
@@ -116,7 +115,7 @@ def _why(made: Recommendation, row: PlanRow, legend: Sequence[Style]) -> Section
     series = [style.name for style in legend].index(row.candidate.algorithm)
     named = "period ΔT (s)" if made.curve else "seconds between aggregations"
     figures = [
-        _against_pace(id, title, kin, row, made.curve, series, named, of)
+        _against_pace(id, title, kin, row, curve=made.curve, series=series, named=named, of=of)
         for id, title, of in (
             ("ready", "Devices an aggregation, mean", lambda pace: pace.ready),
             ("staleness", "Staleness of an update, mean", lambda pace: pace.staleness),
@@ -142,7 +141,7 @@ def _kin(row: PlanRow, chosen: PlanRow) -> bool:
 
 
 def _against_pace(
-    id: str, title: str, kin: Sequence[PlanRow], chosen: PlanRow, curve: Sequence[Pace], series: int, named: str,
+    id: str, title: str, kin: Sequence[PlanRow], chosen: PlanRow, *, curve: Sequence[Pace], series: int, named: str,
     of: Callable[[Pace], float],
 ) -> Figure:  # fmt: skip
     layout = axes(named, from_zero=True) | {"hovermode": "closest"}

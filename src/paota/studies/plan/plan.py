@@ -16,13 +16,11 @@ from ...base.rng import Seeds, seed_numbers
 from ...experiment.experiment import Experiment, as_experiment
 from ..sweep.grid import Axis, make_axes
 from ..sweep.metrics import SPENT, parse_metric
-from . import folder as folders
-from .constraints import parse_constraint
+from .candidates import curve_of, pace_of
 from .estimate import Pace
-from .folder import PlanSpec
-from .forecast import curve_of, pace_of
 from .outcome import PlanRow, Recommendation, recommendation
 from .search import Search, final_experiment
+from .spec import PLANS, PlanSpec, parse_constraint
 
 __all__ = ["Pace", "PlanRow", "PlanSpec", "Recommendation", "Search", "answer", "plan", "prepare"]
 
@@ -65,8 +63,8 @@ def plan(
     )  # fmt: skip
     if out is None:
         with tempfile.TemporaryDirectory(prefix="paota-plan-") as temporary:
-            return answer(begun(folders.begin(Path(temporary) / "plan", spec), spec, jobs=jobs), keep=False)
-    return answer(begun(folders.begin_or_go_on(out, spec), spec, jobs=jobs))
+            return answer(begun(PLANS.begin(Path(temporary) / "plan", spec), spec, jobs=jobs), keep=False)
+    return answer(begun(PLANS.begin_or_go_on(out, spec), spec, jobs=jobs))
 
 
 def prepare(
@@ -106,9 +104,10 @@ def begun(path: Path, spec: PlanSpec, *, jobs: int | None = None, ray: str | Non
 
 def answer(search: Search, *, keep: bool = True) -> Recommendation:
     """Search, and write the answer into the plan's folder."""
+    PLANS.refuse_changed_files(search.path, search.spec.experiment)
     with only_one(search.path):
         search.run()
-    search.foresee([c for c in search.candidates if c.index in search.reached_rung])  # not those that only check
+    search.foresee([c for c in search.candidates if c.index in search.reached_rung])
     chosen = search.chosen
     if chosen is not None:  # a scheme may change its pace: what it is like until the target
         search.foreseen[chosen.index] = pace_of(chosen, search.cost(chosen, "seconds_to").median)

@@ -1,38 +1,123 @@
-"""The search: rung after rung in the pool, then what the choice leaves open: could it be thriftier, and what limits it?"""
+"""The search: successive halving in the pool, then variants of the choice with less power or fewer devices.
+
+Many candidates run for a short time with one seed, a third of them for longer, the best with all seeds. Every rung multiplies
+the simulated time by `FACTOR` and divides the number of candidates by it, the usual constant of successive halving (Jamieson
+and Talwalkar 2016; Li et al. 2018). Rungs end together and rank by results alone, so the answer does not depend on how many
+processes compute it, nor on interruptions.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...base.errors import UserError
 from ...base.rng import seed_numbers
+from ...callbacks.base import Callback, Round
 from ...experiment.experiment import Experiment
+from ...results import measures
 from ...results.measures import Spread
 from ...results.result import Trajectory
 from ..pool import Pool, Update, Watch
 from ..run_task import RunJob
-from ..sweep.metrics import Metric, parse_metric
-from . import folder as folders
-from .candidates import SEARCHED, Candidate, affordable, base_of, candidates_of, entries_of
-from .constraints import Constraint, parse_constraint
+from ..sweep.metrics import SPENT, Metric, parse_metric, spending
+from .candidates import SEARCHED, Candidate, affordable, base_of, candidates_of, entries_of, pace_of
 from .estimate import Pace
-from .folder import PlanSpec
-from .forecast import pace_of
-from .halving import FACTOR, Rung, Until, is_over, ranked, rungs, survivors
+from .spec import PLANS, Constraint, PlanSpec, parse_constraint
 
-NOISELESS_DBM = -400.0
-MOST_CHECKED_UPDATES = 2_000_000  # of the whole fleet, in one run
-STAGES = {"0": "first rung", "1": "second rung", "2": "final", "thrift": "less power", "check": "what limits it"}
-Watching = Callable[
-    [str, Mapping[str, str]], AbstractContextManager[Watch]
-]  # a stage begins: its title, its runs by key
+STAGES = {"0": "first rung", "1": "second rung", "2": "final", "thrift": "less power"}
+# A stage begins: its title, and the names of its runs by key.
+Watching = Callable[[str, Mapping[str, str]], AbstractContextManager[Watch]]
 THRIFT = {"power.max_power_w": (0.1, 0.01), "data.devices": (0.5,)}  # shares of what the choice has
+FACTOR = 3
+RUNGS = 3
+FEWEST = (3, 2)  # that go on after the first rung, and after the second
+COSTS = ("seconds_to", "joules_to", "airtime_to")  # the trade-off that is shown
+
+Runs = Mapping[int, Sequence[Trajectory]]  # by candidate, in the order of the seeds
+
+
+@dataclass(frozen=True)
+class Rung:
+    """So many seeds, up to so many simulated seconds."""
+
+    seeds: tuple[int, ...]
+    until_s: float
+
+
+def rungs(seeds: Sequence[int], duration_s: float) -> list[Rung]:
+    """One seed for a ninth of the time, two for a third, all for all of it."""
+    counts = (1, min(2, len(seeds)), len(seeds))
+    return [Rung(tuple(seeds[:n]), duration_s / FACTOR ** (RUNGS - 1 - i)) for i, n in enumerate(counts)]
+
+
+class Until(Callback):
+    """Stops a unit at the end of a rung's simulated time."""
+
+    def __init__(self, time_s: float) -> None:
+        self.time_s = time_s
+
+    def round(self, round: Round) -> bool:
+        return round.time_s >= self.time_s
+
+
+def is_over(run: Trajectory, target: float, duration_s: float) -> bool:
+    """Whether more time would change nothing: the target is reached, the model is lost, or the time is up."""
+    reached = math.isfinite(measures.reach(run, target))
+    return reached or run.diverged_round is not None or float(run.metrics["time_s"][-1]) >= duration_s
+
+
+def ranked(
+    candidates: Sequence[Candidate], runs: Runs, best: Metric, where: Sequence[Constraint], *, final: bool = False
+) -> list[Candidate]:
+    """The candidates, the best first.
+
+    By the median cost of the target; those that have not got there by their accuracy at equal spending. What breaks a
+    constraint, or before the last rung cannot but break it, comes last.
+    """
+    what = SPENT[best.name]
+    spent = [_total(run, what) for mine in runs.values() for run in mine if not math.isfinite(best.of(run))]
+    equal = min((value for value in spent if math.isfinite(value)), default=math.inf)
+
+    def rank(candidate: Candidate) -> tuple[bool, float, float, int]:
+        mine = runs[candidate.index]
+        test = Constraint.allows if final else Constraint.may_allow
+        broken = not all(test(constraint, mine) for constraint in where)
+        return broken, measures.median([best.of(run) for run in mine]), -_accuracy(mine, what, equal), candidate.index
+
+    return sorted(candidates, key=rank)
+
+
+def survivors(
+    rung: int, candidates: Sequence[Candidate], runs: Runs, best: Metric, where: Sequence[Constraint], all_of: int
+) -> list[Candidate]:
+    """Who goes on after a rung: a share of all there were; after the first also the best by each other cost."""
+    count = max(FEWEST[rung], math.ceil(all_of / FACTOR ** (rung + 1)))
+    kept = ranked(candidates, runs, best, where)[:count]
+    for name in COSTS if rung == 0 else ():
+        champion = ranked(candidates, runs, Metric(name, best.argument), where)[0]
+        if champion not in kept:
+            kept.append(champion)
+    return sorted(kept, key=lambda candidate: candidate.index)
+
+
+def _accuracy(runs: Sequence[Trajectory], what: str, limit: float) -> float:
+    """The median accuracy where so much has been spent; a run that diverged has none."""
+    values = []
+    for run in runs:
+        lost = run.diverged_round is not None
+        along = np.nan_to_num(spending(run, what), nan=math.inf)
+        values.append(float(measures.newest(run.metrics["test_accuracy"], along, limit, diverged=lost, lost=0.0)))
+    return measures.median(np.nan_to_num(values))
+
+
+def _total(run: Trajectory, what: str) -> float:
+    return float(spending(run, what)[-1])
 
 
 @dataclass
@@ -69,8 +154,6 @@ class Search:
         self.pool = Pool(self.jobs, self.ray)
         self.seeds = seed_numbers(spec.seeds, spec.experiment.seed)
         self.grid = len(self.candidates)
-        self.noiseless: Candidate | None = None
-        self.whole: Candidate | None = None
         self.chosen: Candidate | None = None
 
     @property
@@ -79,7 +162,7 @@ class Search:
         return float(self.base.horizon.duration_s or 0.0)
 
     def run(self) -> None:
-        """All rungs, the choice, and what it leaves open."""
+        """All rungs, the choice, and its variants."""
         with self.pool:
             self._run()
 
@@ -88,7 +171,7 @@ class Search:
         steps = rungs(self.seeds, self.duration_s)
         for i, rung in enumerate(steps):
             if i < len(steps) - 1 and len(alive) <= 2:
-                continue  # nobody to drop
+                continue  # none to drop
             self.compute(alive, rung, str(i))
             alive = [candidate for candidate in alive if candidate.index not in self.failed]
             for candidate in alive:
@@ -101,7 +184,6 @@ class Search:
         order = ranked(alive, self.known(alive), self.best, self.where, final=True)
         if self.is_answer(order[0]):
             self.chosen = order[0] if self.spec.axes else self._thriftier(order[0], steps[-1])
-            self._ask_what_limits(self.chosen)
 
     def known(self, candidates: Sequence[Candidate]) -> dict[int, list[Trajectory]]:
         """Their runs in the order of the seeds."""
@@ -134,7 +216,7 @@ class Search:
             path = self.path / "runs" / f"{candidate.index:03d}-{name}"
             key = f"{candidate.index}/{name}"
             wanted[key] = candidate, path, seeds
-            if folders.finished(path, candidate.experiment, seeds) is not None:
+            if PLANS.finished(path, candidate.experiment, seeds) is not None:
                 continue
             tasks.append(
                 RunJob(
@@ -150,7 +232,7 @@ class Search:
             # Neighbours often share a program: not at the same time, or two processes compile it.
             failed = self.pool.run(tasks[::2] + tasks[1::2], watch)
         for key, (candidate, path, seeds) in wanted.items():
-            result = None if key in failed else folders.finished(path, candidate.experiment, seeds)
+            result = None if key in failed else PLANS.finished(path, candidate.experiment, seeds)
             if result is None:
                 self.failed[candidate.index] = failed.get(key, "it left no result")
                 continue
@@ -159,48 +241,24 @@ class Search:
                 self.runs[candidate.index][run.seed] = run
                 self.updates += updates_of(run)
 
-    def _more(self, chosen: Candidate, changes: Mapping[str, Any]) -> Candidate:
-        made = chosen.with_choices(len(self.candidates), changes)
-        self.candidates.append(made)
-        return made
-
     def _thriftier(self, chosen: Candidate, rung: Rung) -> Candidate:
         """With less power, or fewer devices: what the seeds cannot tell from the choice and takes the fewest joules."""
-        table = {
-            "power.max_power_w": chosen.config.power.max_power_w,
-            "data.devices": chosen.experiment.data.devices,
-        }
-        variants = []
-        for key, shares in THRIFT.items():
-            values = [share * table[key] for share in shares]
-            values = [max(2, round(value)) for value in values] if key == "data.devices" else values
-            fits = key != "data.devices" or not {"participants", "selected"} & set(chosen.choices)
-            variants += [self._more(chosen, {key: value}) for value in values if fits and value < table[key]]
+        has = {"power.max_power_w": chosen.config.power.max_power_w, "data.devices": chosen.experiment.data.devices}
+        if {"participants", "selected"} & set(chosen.choices):  # counts of devices, which fewer would not fit
+            del has["data.devices"]
+        variants: list[Candidate] = []
+        for key, most in has.items():
+            for share in THRIFT[key]:
+                value = max(2, round(share * most)) if key == "data.devices" else share * most
+                if value < most:
+                    variants.append(chosen.with_choices(len(self.candidates) + len(variants), {key: value}))
+        self.candidates += variants
         self.compute(variants, rung, "thrift")
         able = [c for c in variants if c.index not in self.failed and self.is_answer(c)]
         for candidate in able:
             self.reached_rung[candidate.index] = 3
         as_good = [c for c in able if self.cost(c).median <= self.cost(chosen).high]
         return min([chosen, *as_good], key=lambda c: (self.cost(c, "joules_to").median, c.index))
-
-    def _ask_what_limits(self, chosen: Candidate) -> None:
-        """The choice without noise, with two seeds; of a large fleet, the choice with all of it, once."""
-        if chosen.config.algorithm.over_the_air:
-            self.noiseless = self._more(chosen, {"air.n0_dbm_per_hz": NOISELESS_DBM})
-            self.compute([self.noiseless], Rung(self.seeds[:2], self.duration_s), "check")
-            if self.noiseless.index in self.failed:
-                self.noiseless = None
-        searched = chosen.experiment.data.devices
-        fits = not {"participants", "selected", "data.devices"} & set(chosen.choices)
-        if self.fleet > SEARCHED and fits:
-            run = self.known([chosen])[chosen.index][0]
-            if updates_of(run) * self.fleet / searched <= MOST_CHECKED_UPDATES:
-                # The timeline of so many devices is long: no longer than it needs to be.
-                enough_s = min(self.duration_s, FACTOR * self.cost(chosen, "seconds_to").high)
-                self.whole = self._more(chosen, {"data.devices": self.fleet, "duration_s": enough_s})
-                self.compute([self.whole], Rung(self.seeds[:1], self.duration_s), "check")
-                if self.whole.index in self.failed:
-                    self.whole = None
 
 
 def updates_of(run: Trajectory) -> int:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...base.errors import UserError
-from ...base.files import jsonable
 from ...base.interrupts import raise_on_ctrl_c
-from ...experiment.files import parse_assignment
+from ...base.types import Subcommands, Table
 from ...terminal.arguments import (
     SEEDS_HELP,
     add_callbacks,
@@ -24,7 +22,15 @@ from ...terminal.arguments import (
     read_callbacks,
     read_experiment,
 )
-from ..arguments import add_computing, check_computing, tell_how_to_go_on
+from ..arguments import (
+    MOST_LINES,
+    add_computing,
+    check_computing,
+    print_json,
+    read_axes,
+    rows_of,
+    tell_how_to_go_on,
+)
 
 if TYPE_CHECKING:
     from ..pool import Watch
@@ -32,10 +38,8 @@ if TYPE_CHECKING:
     from .outcome import SweepRow
     from .sweep import Sweep, SweepSpec
 
-MOST_LINES = 40
 
-
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "sweep",
         help="run a grid of experiments in parallel and name its best point",
@@ -55,15 +59,15 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--equal", metavar="WHAT",
-        help="what all points have equal where equal rounds would take unequal time: time (default; of the longest), "
-        "joules, airtime, updates, or rounds",
+        help="what all points have equal where equal rounds would take unequal time: time (default; of the longest) "
+        "or rounds",
     )  # fmt: skip
     add_computing(parser, what="sweep", runs="points")
 
 
 def run(args: argparse.Namespace) -> int:
-    from . import folder as folders
     from . import sweep as sweeps
+    from .folder import SWEEPS
 
     check_computing(args)
     callbacks = read_callbacks(args)
@@ -71,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     folder = (
         Path(args.resume)
         if args.resume
-        else folders.begin(args.out or default_folder(f"{spec.experiment.name}-sweep"), spec)
+        else SWEEPS.begin(args.out or default_folder(f"{spec.experiment.name}-sweep"), spec)
     )
     try:
         with raise_on_ctrl_c(), _display(spec, quiet=args.json or args.quiet) as watch:
@@ -84,25 +88,23 @@ def run(args: argparse.Namespace) -> int:
 
 def _spec(args: argparse.Namespace) -> SweepSpec:
     """What to sweep: from the arguments, or from the folder to go on with (then both must agree, if both are given)."""
-    from . import folder as folders
     from . import sweep as sweeps
+    from .folder import SWEEPS
     from .metrics import parse_metric
 
     given = (args.experiment, args.preset, args.changes, args.over, args.stop_at, args.patience)
     if args.resume and not any(given):
-        begun = folders.read(args.resume, trust_plugins=args.trust_plugins)
+        begun = SWEEPS.read(args.resume, trust_plugins=args.trust_plugins)
         if args.seeds not in (None, begun.seeds):
             raise UserError(f"'{args.resume}' holds a sweep with --seeds {begun.seeds}, not {args.seeds}")
         if args.equal not in (None, begun.equal):
             raise UserError(f"'{args.resume}' holds a sweep with --equal {begun.equal}, not {args.equal}")
         return replace(begun, best=parse_metric(args.best).text) if args.best else begun
-    base = read_experiment(args)
-    fixed = [parse_assignment(text)[0] for text in args.changes]
-    axes = [sweeps.parse_axis(text) for text in args.over]
+    base, axes = read_experiment(args), read_axes(args)
     seeds = 1 if args.seeds is None else args.seeds
-    spec = sweeps.prepare(base, axes, seeds=seeds, best=args.best, equal=args.equal or "time", fixed=fixed)
+    spec = sweeps.prepare(base, axes, seeds=seeds, best=args.best, equal=args.equal or "time")
     if args.resume:
-        folders.refuse_other(args.resume, spec)
+        SWEEPS.refuse_other(args.resume, spec)
     return spec
 
 
@@ -118,7 +120,7 @@ def _display(spec: SweepSpec, *, quiet: bool) -> AbstractContextManager[Watch]:
 
 def _show(made: Sweep, points: tuple[Point, ...], args: argparse.Namespace) -> None:
     if args.json:
-        print(json.dumps(jsonable(_plain(made, points)), allow_nan=False))
+        print_json(_plain(made, points))
         return
     from rich.console import Console
 
@@ -158,19 +160,14 @@ def _cell(made: Sweep, row: SweepRow | None, best: SweepRow | None) -> str:
     return ("* " if row is best else "") + "\n".join(middle + some)
 
 
-def _plain(made: Sweep, points: tuple[Point, ...]) -> dict[str, Any]:
+def _plain(made: Sweep, points: tuple[Point, ...]) -> Table:
     """For programs: the table row by row, the best point of each label, what failed."""
-    columns = made.table
-    names = list(columns)
-    rows = [
-        dict(zip(names, cells, strict=True)) for cells in zip(*(columns[name].tolist() for name in names), strict=True)
-    ]
     return {
         "folder": str(made.folder),
         "metric": made.best_by.text,
         "equal": {**asdict(made.equal), "sentence": made.equal.sentence},
         "best": {label: made.best(label) or None for label in made.labels},
         "sentences": made.sentences,
-        "rows": rows,
+        "rows": rows_of(made.table),
         "failed": [{"point": index, "values": points[index].values, "why": why} for index, why in made.failed.items()],
     }

@@ -1,4 +1,4 @@
-"""The grid: which settings vary, over which values, and the experiment that each combination stands for."""
+"""The grid: which settings vary, over which values, the experiment of each combination, and their names."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 from ...base.errors import UserError
 from ...experiment.experiment import Experiment
 from ...experiment.files import parse_assignment, parse_toml
+from ...experiment.reference import UNITS
 
 MOST_POINTS = 100_000
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -128,3 +129,60 @@ def show(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(show(item) for item in value) + "]"
     return str(value)
+
+
+# Where the key alone says too little; the paper's symbols with them.
+NAMES = {
+    "seed": "first seed",
+    "data.devices": "number of devices K",
+    "model.name": "model",
+    "model.hidden": "hidden layers",
+    "training.local_steps": "local steps M",
+    "training.learning_rate": "learning rate η",
+    "training.optimiser": "local optimiser",
+    "timing.period_s": "period ΔT",
+    "timing.low_s": "shortest latency",
+    "timing.high_s": "longest latency",
+    "server.optimiser": "server optimiser",
+    "air.n0_dbm_per_hz": "noise density N₀",
+    "air.bandwidth_hz": "bandwidth B",
+    "power.max_power_w": "power limit",
+    "power.method": "power control",
+    "power.omega": "staleness constant Ω",
+    "power.smoothness": "smoothness L",
+    "evaluation.every": "rounds between looks",
+}
+
+
+def setting_name(key: str) -> str:
+    """`timing.period_s` -> `period ΔT`; of one algorithm, with its label before it: `mine: payload`."""
+    if key.startswith("algorithms."):
+        _, label, own = key.split(".", 2)
+        return f"{label}: {setting_name(own)}"
+    last = key.rpartition(".")[2]
+    return NAMES.get(key) or last.removesuffix(_suffix(last)).replace("_", " ")
+
+
+def setting_unit(key: str) -> str:
+    """`s`, `dBm/Hz`, ...; empty if it has none."""
+    return UNITS.get(_suffix(key), "")
+
+
+def titled(key: str) -> str:
+    """For an axis or a column: `period ΔT (s)`."""
+    unit = setting_unit(key)
+    return f"{setting_name(key)} ({unit})" if unit else setting_name(key)
+
+
+def named_place(axes: Sequence[Axis], values: Sequence[Any]) -> str:
+    """`period ΔT = 6 s, seed = 3`: one combination in words."""
+    units = (setting_unit(axis.key) for axis in axes)
+    parts = zip(axes, values, units, strict=True)
+    return ", ".join(
+        f"{setting_name(axis.key)} = {show(value)}{f' {unit}' if unit else ''}" for axis, value, unit in parts
+    )
+
+
+def _suffix(key: str) -> str:
+    """How the key ends, if that is a unit: `_s`, `_dbm_per_hz`, ..."""
+    return next((end for end in UNITS if key.endswith(end)), "")

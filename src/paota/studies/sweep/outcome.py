@@ -14,7 +14,7 @@ from ...base.files import Columns, to_pandas
 from ...base.formatting import counted
 from ...results.measures import Spread
 from ...results.result import Result
-from .fair_comparison import AS_ASKED, HeldEqual, fingerprint, within
+from .fair_comparison import AS_ASKED, HeldEqual, fingerprint
 from .grid import Axis, Point, place, show
 from .metrics import Metric, spread
 
@@ -116,15 +116,14 @@ def standard_metrics(best_by: Metric, targets: Sequence[float]) -> tuple[Metric,
     return tuple({metric.text: metric for metric in wanted}.values())
 
 
-def rows_of(point: Point, result: Result, metrics: Sequence[Metric], equal: HeldEqual = AS_ASKED) -> list[SweepRow]:
-    """One row for each label of a point's result, judged within what is held equal."""
+def rows_of(point: Point, result: Result, metrics: Sequence[Metric]) -> list[SweepRow]:
+    """One row for each label of a point's result."""
     made = []
     for label in result.labels:
-        whole = result.of(label)
-        runs = [within(run, equal.what, equal.budgets.get(label)) for run in whole]
+        runs = result.of(label)
         diverged = sum(run.diverged_round is not None for run in runs)
         scores = {metric.text: spread(metric, runs) for metric in metrics}
-        made.append(SweepRow(point.index, label, point.values, scores, diverged, fingerprint(whole)))
+        made.append(SweepRow(point.index, label, point.values, scores, diverged, fingerprint(runs)))
     return made
 
 

@@ -21,9 +21,8 @@ from ...pages.figure import Figure, Style, Trace, View, axes, level, line, line_
 from ...pages.notebook import MOST_ROWS, page_html
 from ...pages.page import Page, Section, SettingsFile, Table, TableCell, TableRow, render, with_coincidences
 from .folder import inner_path
-from .grid import Axis, Point, show
+from .grid import Axis, Point, named_place, setting_name, show, titled
 from .metrics import Metric
-from .naming import named_place, setting_name, titled
 from .outcome import Sweep, SweepRow, answer, best_row, is_numeric, sentence
 
 LOG_FROM = 50  # largest over smallest value; below, an even scale reads better

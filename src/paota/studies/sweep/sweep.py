@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,11 @@ from ...base.formatting import Score
 from ...base.lock import only_one
 from ...base.rng import Seeds, seed_numbers
 from ...experiment.experiment import Experiment, as_experiment
-from ...results.result import Result
 from ..pool import Update, Watch, run_tasks
 from ..run_task import RunJob
-from . import folder as folders
-from .fair_comparison import BUDGETS, HeldEqual, budgets, check_equal, common_duration_s, without_period
-from .folder import SweepSpec
-from .grid import Axis, Point, make_axes, parse_axis, place
+from .fair_comparison import HeldEqual, check_equal, common_duration_s, without_period
+from .folder import SWEEPS, SweepSpec, finished, inner_path
+from .grid import Axis, make_axes, parse_axis, place
 from .metrics import Metric, parse_metric
 from .outcome import Sweep, SweepRow, rows_of, standard_metrics
 
@@ -49,7 +47,7 @@ def sweep(
         seeds: repetitions of every point, or a list of seeds, as for `paota.run`.
         best: the metric that decides, e.g. "seconds_to:0.8" (default: seconds to the highest target).
         equal: what all points have equal where equal rounds would take unequal time: "time" (that of the longest), or
-            they are judged where they have spent equal "joules", "airtime" or "updates"; "rounds" leaves them as they are.
+            "rounds", which leaves them as they are.
         jobs: processes (default: one a core; with 1 everything happens in this one).
         out: a folder to keep; an interrupted sweep goes on when the call is repeated.
         callbacks: as for `paota.run`; every point gets copies of its own, which travel to its process.
@@ -60,20 +58,16 @@ def sweep(
     spec = prepare(as_experiment(experiment), make_axes(over), seeds=seeds, best=best, equal=equal)
     if out is None:
         with tempfile.TemporaryDirectory(prefix="paota-sweep-") as temporary:
-            path = folders.begin(Path(temporary) / "sweep", spec)
+            path = SWEEPS.begin(Path(temporary) / "sweep", spec)
             return gather(path, spec, compute(path, spec, jobs=jobs, callbacks=callbacks), keep=False)
-    path = folders.begin_or_go_on(out, spec)
+    path = SWEEPS.begin_or_go_on(out, spec)
     return gather(path, spec, compute(path, spec, jobs=jobs, callbacks=callbacks))
 
 
 def prepare(
     base: Experiment, axes: Sequence[Axis], *, seeds: Seeds = 1, best: str | None = None, equal: str = "time",
-    fixed: Sequence[str] = (),
 ) -> SweepSpec:  # fmt: skip
-    """What is to be swept; everything that can be refused is, before anything is written or computed.
-
-    `fixed`: settings that were given one value already, and cannot vary.
-    """
+    """What is to be swept; everything that can be refused is, before anything is written or computed."""
     from ...simulate import prepare as prepare_run  # start-up time: JAX
 
     seed_numbers(seeds, base.seed)
@@ -86,11 +80,7 @@ def prepare(
         experiment=base, axes=tuple(axes), seeds=seeds if isinstance(seeds, int) else tuple(seeds), best=metric.text,
         equal=check_equal(equal),
     )  # fmt: skip
-    first = spec.points[0]
-    for axis in axes:
-        if axis.key in fixed:
-            raise UserError(f"{axis.key} is given by --set and by --over: keep one of them")
-    prepare_run(first.experiment, seeds=1)  # data that are not there, a partition that cannot be
+    prepare_run(spec.points[0].experiment, seeds=1)  # data that are not there, a partition that cannot be
     return spec if equal == "rounds" else replace(spec, duration_s=common_duration_s(spec.points, axes))
 
 
@@ -115,20 +105,19 @@ def compute(
     """
     if jobs is not None and jobs < 1:
         raise UserError(f"jobs must be at least 1, not {jobs}")
-    folders.refuse_changed_files(path, spec)
+    SWEEPS.refuse_changed_files(path, spec.experiment)
     workers = jobs or os.cpu_count() or 1
     if workers > 1 or ray is not None:
         _refuse_rooted(callbacks)
     tasks = []
     for point in spec.points:
-        folder = folders.path_of(path, spec, point)
-        if folders.finished(folder, point, spec.seeds) is not None:
+        if finished(path, spec, point) is not None:
             watch(Update(str(point.index), "done", 1.0))
             continue
         tasks.append(
             RunJob(
                 key=str(point.index), experiment=point.experiment.to_dict(), base=str(point.experiment.base),
-                seeds=spec.seeds, folder=str(folder), callbacks=tuple(callbacks),
+                seeds=spec.seeds, folder=str(path / inner_path(point.index, len(spec.points))), callbacks=tuple(callbacks),
                 title=f"{spec.experiment.name}, {place(spec.axes, point.values)}",
             )
         )  # fmt: skip
@@ -156,12 +145,13 @@ def gather(path: Path, spec: SweepSpec, failed: Mapping[int, str], *, keep: bool
     from .page import write_page
 
     metrics = standard_metrics(parse_metric(spec.best), spec.experiment.targets)
-    held = HeldEqual(what=spec.equal, duration_s=spec.duration_s, budgets=_budgets(path, spec))
+    held = HeldEqual(what=spec.equal, duration_s=spec.duration_s)
     rows: list[SweepRow] = []
     judged_by = set()
-    for point, result in _finished(path, spec):
-        rows += rows_of(point, result, metrics, held)
-        judged_by.add(result.info.get("score", "accuracy"))
+    for point in spec.points:
+        if (result := finished(path, spec, point)) is not None:
+            rows += rows_of(point, result, metrics)
+            judged_by.add(result.info.get("score", "accuracy"))
     score = Score(judged_by.pop() if len(judged_by) == 1 else "accuracy")
     metrics = tuple(replace(metric, score=score) for metric in metrics)
     made = Sweep(
@@ -181,16 +171,3 @@ def gather(path: Path, spec: SweepSpec, failed: Mapping[int, str], *, keep: bool
         write_csv(path / "sweep.csv", made.table)
         write_page(path / "report.html", made, spec.experiment, spec.points)
     return made
-
-
-def _finished(path: Path, spec: SweepSpec) -> Iterator[tuple[Point, Result]]:
-    for point in spec.points:
-        result = folders.finished(folders.path_of(path, spec, point), point, spec.seeds)
-        if result is not None:
-            yield point, result
-
-
-def _budgets(path: Path, spec: SweepSpec) -> dict[str, float]:
-    """Read once more, rather than holding all points in memory."""
-    runs = (run for _, result in _finished(path, spec) for run in result.trajectories)
-    return budgets(runs, spec.equal) if spec.equal in BUDGETS else {}

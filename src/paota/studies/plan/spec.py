@@ -1,4 +1,9 @@
-"""What a deployment may cost at most: `--where "joules_to:0.8 < 2000"`."""
+"""What a plan asks for, what its answer may cost at most (`--where "joules_to:0.8 < 2000"`), and the plan folder.
+
+`plan.json` holds the question. `runs/003-1` is the run folder of candidate 3 in rung 1. One with a `run.json` is whole; all
+others are computed (again, or from their checkpoints) when the plan goes on. `experiment.toml`, `plan.csv` and `report.html`
+are written last.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,14 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...base.errors import UserError
+from ...base.types import Settings, Table
 from ...results.measures import Spread, median
 from ...results.result import Trajectory
+from ..collection import Collection, Question
+from ..sweep.grid import Axis
 from ..sweep.metrics import SPENT, UNITS, Metric, parse_metric, spending
 
 _FORM = re.compile(r"\s*([a-z_]+(?::[^<>\s]*)?)\s*(<=|<)\s*(\S+)\s*")
@@ -66,3 +75,30 @@ def parse_constraint(text: str) -> Constraint:
     if not 0 < limit < math.inf:
         raise UserError(f"--where {metric.text}: the limit must be a number above 0, not {found[3]}")
     return Constraint(metric, limit, found[2] == "<=")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSpec(Question):
+    """The target, the values and algorithms to choose from, and the limits; `best` is made small."""
+
+    target: float
+    axes: tuple[Axis, ...] = ()
+    algorithms: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+
+    def identity(self) -> Table:
+        """All of it."""
+        over = [[axis.key, list(axis.values)] for axis in self.axes]
+        names = {"algorithms": self.algorithms, "where": self.where}
+        return {"target": self.target, "best": self.best, "over": over, **names}
+
+
+def _spec(found: Settings, **common: Any) -> PlanSpec:
+    axes = tuple(Axis(key, tuple(values)) for key, values in found["over"])
+    return PlanSpec(
+        target=float(found["target"]), axes=axes, algorithms=tuple(found["algorithms"]), where=tuple(found["where"]),
+        **common,
+    )  # fmt: skip
+
+
+PLANS = Collection("plan", "plan.json", 1, _spec)
