@@ -10,11 +10,14 @@ from paota.power.settings import Power
 
 @pytest.fixture
 def play():
-    """play(rule, updates, air, power, ...): one round from w^r = (1, 1), w^(r-1) = (1, 0), of four devices in all."""
+    """play(rule, updates, air, power, ...): one round from w^r = (1, 1), w^(r-1) = (1, 0), of four devices in all.
+
+    Amplitudes are limited as printed (p_k <= P_max) unless `power` says otherwise: numbers that one can follow by hand.
+    """
 
     def one_round(rule, updates, air, power=None, **happening):
         plain = {"model": (1.0, 1.0), "previous_model": (1.0, 0.0), "num_devices": 4, "round": 20}
-        return aggregate_by_hand(rule, updates, uplink=air, power=power or Power(), **{**plain, **happening})
+        return aggregate_by_hand(rule, updates, uplink=air, power=power or Power(cap="paper"), **{**plain, **happening})
 
     return one_round
 

@@ -90,7 +90,7 @@ def test_air_fedga(play, air):
 
 def test_baa_silences_deep_fades(play, air):
     """|h|^2 = 1, 0.25, 4 against g_th = 0.5: the second is silent, the others count alike."""
-    outcome = play(Baa(threshold=0.5), [[2.0, 0.0], [50.0, 50.0], [0.0, 6.0]], air([1, 0.5j, -2]), Power())
+    outcome = play(Baa(threshold=0.5), [[2.0, 0.0], [50.0, 50.0], [0.0, 6.0]], air([1, 0.5j, -2]), Power(cap="paper"))
     np.testing.assert_allclose(outcome.model, [2.0, 4.0], rtol=1e-6)
     np.testing.assert_allclose(outcome.amplitude, [15, 0, 15])
     np.testing.assert_allclose(outcome.transmit_power_w, [225 * (9 + 1), 0, 225 / 4 * (1 + 49)], rtol=1e-5)
@@ -207,7 +207,11 @@ def test_threshold_level_has_the_least_error(seed):
 def test_paota_ablations(play, air, method, amplitudes):
     """Fresh but across (rho 1, theta 1/2), and stale by 3 but aligned (rho 1/2, theta 1)."""
     outcome = play(
-        Paota(payload="update"), [[1.0, 0.0], [0.0, 1.0]], air([1, 1j]), Power(method=method), staleness=[0, 3]
+        Paota(payload="update"),
+        [[1.0, 0.0], [0.0, 1.0]],
+        air([1, 1j]),
+        Power(cap="paper", method=method),
+        staleness=[0, 3],
     )
     np.testing.assert_allclose(outcome.amplitude, amplitudes, rtol=1e-6)
 

@@ -46,7 +46,7 @@ def test_run_leaves_a_whole_folder(tmp_path, capsys):
 
 
 def test_a_diverged_run_says_so_with_its_round_and_its_exit_code(tmp_path, capsys):
-    wild = ["--set", "training.learning_rate=1e30"]
+    wild = ["--set", "training.learning_rate=1e30", "--set", "power.cap=paper"]
     assert main(["run", *TINY, *wild, "--out", str(tmp_path / "wild")]) == 3
     told = capsys.readouterr()
     found = re.findall(r"paota: (\S+) diverged, its model is no longer finite: seed 0 in round (\d+)", told.err)
@@ -55,6 +55,18 @@ def test_a_diverged_run_says_so_with_its_round_and_its_exit_code(tmp_path, capsy
     assert found
     assert main(["run", "--resume", str(tmp_path / "wild"), "--json"]) == 3  # whoever resumes until done is told, too
     assert json.loads(capsys.readouterr().out)["algorithms"]["paota"]["diverged"]
+
+
+@pytest.mark.parametrize("cap", ["paper", "physical"])
+def test_devices_that_exceed_their_power_budget_are_named(cap, tmp_path, capsys):
+    """In the terminal, in the report's headline and in its table; the default keeps the budget."""
+    words = ["run", *(word for word in TINY if word != "--quiet"), "--set", f"power.cap={cap}"]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert ("paota exceeds its power budget in" in told) is (cap == "paper")
+    assert ("exceeds its power budget in" in page) is (cap == "paper")
+    assert ("over the power budget</span>" in page) is (cap == "paper")
 
 
 def test_json_is_for_machines(tmp_path, capsys):

@@ -227,7 +227,7 @@ def test_very_stale_updates_find_their_version():
 
 def test_divergence_is_told_and_the_others_go_on():
     algorithms = [
-        {"name": "paota", "label": "wild", "training": {"learning_rate": 1e12}},
+        {"name": "paota", "label": "wild", "power": {"cap": "paper"}, "training": {"learning_rate": 1e12}},
         {"name": "paota"},
     ]
     result = simulate.run(small(algorithms=algorithms))
@@ -240,8 +240,8 @@ def test_divergence_is_told_and_the_others_go_on():
 
 def test_physical_cap_keeps_the_budget_and_the_papers_does_not():
     algorithms = [
-        {"name": "paota"},
-        {"name": "paota", "label": "physical", "power": {"cap": "physical"}},
+        {"name": "paota", "power": {"cap": "paper"}},
+        {"name": "paota", "label": "physical"},
         {"name": "cotaf"},
         {"name": "cotaf", "label": "cotaf-fading", "fading": True},
     ]
@@ -250,6 +250,12 @@ def test_physical_cap_keeps_the_budget_and_the_papers_does_not():
     for label in ("physical", "cotaf", "cotaf-fading"):
         assert (result.array(label, "over_budget")[0, 1:] == 0).all()
         assert result.array(label, "transmit_power_w_max")[0, 1:].max() <= 15.0 * (1 + 1e-5)
+        assert result.summary["algorithms"][label]["over_budget"] == {}
+    said = result.summary["algorithms"]["paota"]["over_budget"]
+    assert said["share"] == pytest.approx(
+        (result.of("paota")[0].devices["transmit_power_w"] > 15.0 * (1 + 1e-5)).mean()
+    )
+    assert said["largest_w"] == result.of("paota")[0].devices["transmit_power_w"].max()
 
 
 def test_noise_std_is_what_the_formula_says():

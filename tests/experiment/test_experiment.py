@@ -30,11 +30,11 @@ def test_an_algorithm_may_depart_from_the_experiment():
     experiment = Experiment.from_dict(
         {
             "power": {"omega": 2.0},
-            "algorithms": [{"name": "paota"}, {"name": "paota", "label": "loud", "power": {"cap": "physical"}}],
+            "algorithms": [{"name": "paota"}, {"name": "paota", "label": "loud", "power": {"cap": "paper"}}],
         }
     )
     plain, loud = experiment.algorithms
-    assert (plain.power.cap, loud.power.cap) == ("paper", "physical")
+    assert (plain.power.cap, loud.power.cap) == ("physical", "paper")
     assert loud.power.omega == 2.0
     assert Experiment.from_dict(tomllib.loads(files.to_toml(experiment.to_dict()))) == experiment
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -96,3 +96,9 @@ def isolated(name: object) -> Markup:
 def strong(name: object) -> Markup:
     """The same in bold."""
     return Markup("<strong>{}</strong>").format(isolated(name))
+
+
+def over_budget(found: Mapping[str, float]) -> str:
+    """What the summary says of transmissions beyond the power budget: "exceeds its power budget in 9 % of ..."."""
+    watts = f"{brief(found['largest_w'])} W" if found["largest_w"] < 1e4 else f"{brief(found['largest_w'] / 1e3)} kW"
+    return f"exceeds its power budget in {percent(found['share'], 0)} of its transmissions, with up to {watts}"

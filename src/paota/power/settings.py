@@ -18,9 +18,10 @@ class Power:
         aliases=("p_max", "pmax", "P_max", "max_power", "transmit_power"),
     )
     cap: str = setting(
-        "paper",
-        options=("paper", "physical"),
-        doc='What limits the amplitude: "paper" p_k^max = P_max as printed, "physical" |phi_k w_k|^2 <= P_max.',
+        "physical",
+        options=("physical", "paper"),
+        doc='Limit of the amplitude: "physical" keeps |phi_k w_k|^2 <= P_max (Eq. individual_power), "paper" takes '
+        "p_k^max = P_max as printed, which may radiate far more.",
     )
     method: str = setting(
         "exact",

@@ -281,6 +281,7 @@ def summarise(result: Result) -> dict[str, Any]:
             "rounds_to": {f"{target:g}": _reaches(runs, target, "round") for target in targets},
             "seconds_to": {f"{target:g}": _reaches(runs, target, "time_s") for target in targets},
             "devices": _devices(runs),
+            "over_budget": _over_budget(runs),
             "rounds_per_second": rounds / max(sum(t.compute_s for t in runs), 1e-9),
             "diverged": [{"seed": t.seed, "round": t.diverged_round} for t in runs if t.diverged_round is not None],
             "stopped": [{"seed": t.seed, "round": t.stopped_round} for t in runs if t.stopped_round is not None],
@@ -320,6 +321,18 @@ def _devices(runs: Sequence[Trajectory]) -> dict[str, Any]:
         name: _accuracies([0.0 if gone else measure(final) for gone, final in zip(lost, finals, strict=True)])
         for name, measure in _OVER_DEVICES.items()
     }
+
+
+def _over_budget(runs: Sequence[Trajectory]) -> dict[str, float]:
+    """Share of the transmissions that exceed the power budget, and the largest power; empty if none does."""
+    sent, over, largest_w = (
+        np.concatenate([np.asarray(t.metrics.get(name, np.full(len(t.metrics["round"]), np.nan)), float) for t in runs])
+        for name in ("ready", "over_budget", "transmit_power_w_max")
+    )
+    if not np.nansum(over) > 0:
+        return {}
+    known = ~np.isnan(over)
+    return {"share": float(np.average(over[known], weights=sent[known])), "largest_w": float(np.nanmax(largest_w))}
 
 
 _OVER_DEVICES: dict[str, Callable[[Any], float]] = {

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..base.formatting import Score, brief
+from ..base.formatting import Score, brief, over_budget
 from ..results.result import Result
 
 Column = tuple[str, Sequence[str | Text]]  # heading, and a cell a row
@@ -82,6 +82,9 @@ def show_summary(result: Result) -> None:
         ends = ", ".join(f"{end['round']} (seed {end['seed']})" for end in row["stopped"])
         if ends:
             console.print(f"{label} was stopped in round {ends}", soft_wrap=True)
+    for label, row in rows.items():
+        if row["over_budget"]:
+            console.print(f"{label} {over_budget(row['over_budget'])}", style="yellow", soft_wrap=True)
     speeds = "  ".join(f"{label} {brief(row['rounds_per_second'])}" for label, row in rows.items())
     console.print(f"rounds a second of computation: {speeds}", style="dim", soft_wrap=True)
 

@@ -14,6 +14,7 @@ from paota.experiment.experiment import Experiment
 from paota.studies.bound import Landscape, analyse, minimise, record
 from paota.studies.bound.estimate import Path, constants_of, device_spread, drift, pl_constant, secant_smoothness
 
+PRINTED = {"name": "paota", "power": {"method": "staleness", "cap": "paper"}}
 SMALL = {
     "rounds": 4,
     "data": {"dataset": "synthetic", "devices": 8, "sizes": [20, 30]},
@@ -140,7 +141,7 @@ def test_an_update_is_not_pulled_back_by_staleness():
     table = {**SMALL, "training": {"learning_rate": 0.001}, "model": {"name": "softmax"}}
     said = {}
     for payload in ("model", "update"):
-        changed = {**table, "algorithms": [{"name": "paota", "payload": payload, "power": {"method": "staleness"}}]}
+        changed = {**table, "algorithms": [PRINTED | {"payload": payload}]}
         made = analyse(Experiment.from_dict(changed), probes=1, epochs=1, polish=1)
         assert made.constants.delta > 0.001 * 5 / 2
         assert made.form == "corrected"

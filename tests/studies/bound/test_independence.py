@@ -120,8 +120,8 @@ def test_the_covariance_of_weights_and_noise_is_within_its_bound():
         ({"name": "paota", "payload": "update"}, True),
         ({"name": "paota", "power": {"method": "similarity"}}, True),
         ({"name": "paota", "power": {"method": "mip", "segments": 4}}, True),
-        ({"name": "paota", "power": {"method": "staleness"}}, False),
-        ({"name": "paota", "power": {"method": "uniform"}}, False),
+        ({"name": "paota", "power": {"method": "staleness", "cap": "paper"}}, False),
+        ({"name": "paota", "power": {"method": "uniform", "cap": "paper"}}, False),
         ({"name": "paota", "power": {"method": "staleness", "cap": "physical"}}, True),  # p_max from |w_k|
         ({"name": "paota", "power": {"method": "uniform", "cap": "physical"}}, False),  # loudness, not shares
         ({"name": "local-sgd", "weighting": "samples"}, False),

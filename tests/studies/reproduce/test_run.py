@@ -226,7 +226,14 @@ def test_without_matplotlib_it_says_so_only_when_it_is_about_to_draw(monkeypatch
 def test_what_is_radiated_is_measured(tmp_path):
     """As printed PAOTA breaks its own 15 W; within the physical cap it never does, and Local SGD does not use the air."""
     within = {"name": "paota", "label": "within", "power": {"cap": "physical"}}
-    cell = tiny(algorithms=[{"name": "paota"}, within, {"name": "local-sgd"}, {"name": "cotaf", "fading": True}])
+    cell = tiny(
+        algorithms=[
+            {"name": "paota", "power": {"cap": "paper"}},
+            within,
+            {"name": "local-sgd"},
+            {"name": "cotaf", "fading": True},
+        ]
+    )
     assert compute(tmp_path, cell) == {}
     found = store.find(tmp_path, cell)
     printed, kept, ideal, cotaf = (radiated_by(found, [label]) for label in ("paota", "within", "local-sgd", "cotaf"))

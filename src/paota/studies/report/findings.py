@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from ...base.formatting import counted, isolated, listing, percent, quantity, strong
+from ...base.formatting import counted, isolated, listing, over_budget, percent, quantity, strong
 from ...pages.curves import column, last_before, number
 from .study import Entry, Study
 
@@ -35,7 +35,7 @@ def headline(study: Study) -> list[Markup]:
 
     Nothing good is said of an algorithm that diverged with some seed, and those that the report shows as equal are equal.
     """
-    sentences = [_soonest(study), _best(study), _served(study), *_diverged(study)]
+    sentences = [_soonest(study), _best(study), _served(study), *_diverged(study), *_over_budget(study)]
     return [sentence for sentence in sentences if sentence]
 
 
@@ -182,6 +182,12 @@ def _diverged(study: Study) -> list[Markup]:
             whose = " with every seed" if everyone else ""
             sentences.append(Markup("{} diverged{} ({}{}).").format(strong(entry.name), whose, where, more))
     return sentences
+
+
+def _over_budget(study: Study) -> list[Markup]:
+    """A sentence for each entry whose devices radiate more than they may."""
+    found = [(entry, entry.summary.get("over_budget")) for entry in study.entries]
+    return [Markup("{} {}.").format(strong(entry.name), over_budget(over)) for entry, over in found if over]
 
 
 def _median_note(study: Study) -> str:

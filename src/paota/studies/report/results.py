@@ -48,8 +48,9 @@ def results_table(study: Study) -> Table:
 
 
 def _head(entry: Entry) -> TableCell:
-    cases = entry.summary.get("diverged")
-    return TableCell(text=entry.name, badge=f"diverged in {counted(len(cases), 'seed')}" if cases else "")
+    cases, over = entry.summary.get("diverged"), entry.summary.get("over_budget")
+    badge = f"diverged in {counted(len(cases), 'seed')}" if cases else "over the power budget" if over else ""
+    return TableCell(text=entry.name, badge=badge)
 
 
 def _score_columns(study: Study) -> list[_Column]:
