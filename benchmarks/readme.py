@@ -20,13 +20,13 @@ import paota
 
 TARGET = 0.8
 STYLES = {
-    "paota-update": ("#D55E00", "-"),
+    "paota-update": ("#56B4E9", "-"),
     "paota": ("#0072B2", "-"),
     "local-sgd": ("#009E73", "--"),
     "cotaf": ("#CC79A7", ":"),
-    "paota-plus": ("#0072B2", "-"),
-    "over-selection": ("#CC79A7", ":"),
-    "fedbuff": ("#E69F00", "-."),
+    "paota-plus": ("#D55E00", "-"),
+    "over-selection": ("#E69F00", "-."),
+    "fedbuff": ("#009E73", "-."),
 }
 
 
