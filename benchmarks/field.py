@@ -1,22 +1,25 @@
-"""All algorithms on one setting, each tuned with the same budget on other seeds than those shown: one table, one command.
+"""Compare all algorithms on one setting, tuned with the same budget on other seeds than those that are reported.
 
-    python benchmarks/field.py SETTING [--store runs/field] [--out docs/field.md] [--only NAME ...] [--tuned]
+    python benchmarks/field.py SETTING [--store runs/field] [--out docs/data] [--only NAME ...] [--tuned]
         [--seconds S] [--missing]
+    python benchmarks/field_page.py        # draws the figures and the summary of docs/field.md from the CSV files
 
 SETTING: paper, street, fixed-speeds, slow-unique, lognormal, half-slow or cifar10 (whose data PAOTA_DATA names). Seeds 0 to
-4 choose among the variants of every rival; seeds 35 to 49 are shown, for the default and for the choice, or with `--tuned`
-for the choice alone (5 to 19 and 20 to 34 were shown for earlier forms of PAOTA+, and their successors were thought of
-because of them). Every variant with a block of five seeds is a file in the store, written when it is done: the command
-goes on where it was stopped, `--seconds` stops it by itself, and the table is made once nothing is missing. `--missing`
-only says how much that is. A file knows its settings, not the code: after a rule has changed, remove its files.
+4 choose among the variants of every rival. Seeds 35 to 49 are reported, for the default and for the choice, or with
+`--tuned` for the choice alone. Seeds 5 to 34 were reported for earlier forms of PAOTA+, which led to today's form. Each
+variant with a block of five seeds is one file in the store, so the command continues where it was stopped. `--seconds`
+stops it by itself, and `--missing` only counts what is left. A file in the store knows its settings, not the code: remove
+the files of a rule that has changed.
 
-Everybody runs for the same simulated time, on the same devices, data, latencies and channels, and is judged on the same
-grid of time. A seed that never gets to the target counts as the whole duration, and the table says how many they are.
+All algorithms run for the same simulated time on the same devices, data, latencies and channels, and are evaluated on the
+same grid of time. A seed that never reaches the target counts as the whole duration; `reached` counts the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import math
 import sys
@@ -110,7 +113,7 @@ class Setting:
         return float(seed["accuracy_on_grid"][int(seconds / self.grid_s + 1e-6)])
 
     def seconds(self, seeds: Sequence[dict[str, Any]]) -> np.ndarray:
-        """Seconds to the target [seeds]; whoever never got there counts as the whole duration."""
+        """Seconds to the target [seeds]; a seed that never reaches it counts as the whole duration."""
         return np.array([self.duration_s if seed["time_s"] is None else seed["time_s"] for seed in seeds])
 
     def best_variant(self, tuning: Sequence[Sequence[dict[str, Any]]]) -> int:
@@ -159,7 +162,7 @@ def _momentum(learning_rate: float, momentum: float) -> dict[str, Any]:
     return {"server": {"optimiser": "momentum", "learning_rate": learning_rate, "momentum": momentum}}
 
 
-# Four variants for everybody but PAOTA+, which has one.
+# Four variants for every rival, one for PAOTA+.
 FIRST_30 = {"participants": 30, "selected": 100}
 SYNCHRONOUS = (_step(1.5), {**FIRST_30, **_momentum(1.5, 0.3)}, {**FIRST_30, **_step(1.5)})
 PERIODS = tuple({"timing": {"period_s": period}} for period in (6.0, 4.0, 2.0))
@@ -245,51 +248,47 @@ def interval(values: np.ndarray) -> float:
     return float(stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.inf
 
 
-def header(setting: Setting) -> list[str]:
-    """The first two lines of the table."""
-    to_target = f"to {setting.target:.0%}".replace("%", " %")
-    names = [
-        "algorithm", "uplink", f"s {to_target}", "got there", f"minus {REFERENCE} (s)",
-        f"accuracy at {setting.looks_s[0]:.0f} s", f"at {setting.looks_s[1]:.0f} s",
-        f"after {setting.look_updates:,} updates", f"airtime {to_target} (ms)", f"updates {to_target}",
-        f"computed {to_target} (kJ)",
-    ]  # fmt: skip
-    return [f"| {' | '.join(names)} |", "|---|---" + "|--:" * 9 + "|"]
+COLUMNS = (
+    "algorithm", "variant", "uplink", "seconds", "seconds_interval", "reached", "seeds", "difference_s",
+    "difference_interval", "accuracy_half", "accuracy_half_interval", "accuracy_end", "accuracy_end_interval",
+    "accuracy_updates", "accuracy_updates_interval", "airtime_ms", "updates", "computed_kj",
+)  # fmt: skip
 
 
 def row(
-    setting: Setting, label: str, uplink: str, seeds: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]
-) -> str:
-    """One line of the table: means over the seeds with 95 % intervals; differences are paired by seed."""
+    setting: Setting, name: tuple[str, str, str], seeds: Sequence[dict[str, Any]], reference: Sequence[dict[str, Any]]
+) -> dict[str, str]:
+    """One line of the table, by column: means over the seeds with 95 % intervals; differences are paired by seed.
+
+    Seconds, differences and costs are lower bounds where `reached` is less than `seeds`.
+
+    Args:
+        name: algorithm, variant and uplink.
+        seeds: the measures of each seed.
+        reference: those of the reference algorithm on the same seeds.
+    """
     times = setting.seconds(seeds)
-    got = sum(seed["time_s"] is not None for seed in seeds)
-    never = "" if got == len(seeds) else "≥ "
-    difference = times - setting.seconds(reference)
     accuracies = [[setting.accuracy_after(seed, look_s) for seed in seeds] for look_s in setting.looks_s]
     accuracies.append([accuracy_after_updates(seed, setting.look_updates) for seed in seeds])
-    cells = [
-        label,
-        uplink,
-        f"{never}{times.mean():.0f} ± {interval(times):.0f}",
-        f"{got} of {len(seeds)}",
-        "" if seeds is reference else f"{never}{difference.mean():+.0f} ± {interval(difference):.0f}",
-        *(_percent(np.array(accuracy)) for accuracy in accuracies),
-        _spent(seeds, "airtime_ms"),
-        _spent(seeds, "updates"),
-        _spent(seeds, "computed_j", 1e-3),
-    ]
-    return f"| {' | '.join(cells)} |"
+    reached = sum(seed["time_s"] is not None for seed in seeds)
+    difference = ("", "") if seeds is reference else _mean(times - setting.seconds(reference), "+.0f")
+    percent = [part for accuracy in accuracies for part in _mean(100 * np.array(accuracy), ".1f")]
+    costs = [_spent(seeds, "airtime_ms"), _spent(seeds, "updates"), _spent(seeds, "computed_j", 1e-3)]
+    cells = [*name, *_mean(times, ".0f"), str(reached), str(len(seeds)), *difference, *percent, *costs]
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
-def _percent(shares: np.ndarray) -> str:
-    return "–" if np.isnan(shares).any() else f"{100 * shares.mean():.1f} ± {100 * interval(shares):.1f}"
+def _mean(values: np.ndarray, digits: str) -> tuple[str, str]:
+    """The mean and half of its 95 % interval; empty where a value is unknown."""
+    if np.isnan(values).any():
+        return "", ""
+    return f"{values.mean():{digits}}", f"{interval(values):{digits.lstrip('+')}}"
 
 
 def _spent(seeds: Sequence[dict[str, Any]], name: str, unit: float = 1.0) -> str:
-    """The mean over the seeds that got there; with the others, which have spent more, it would be larger."""
+    """The mean over the seeds that reached the target; the others have spent more."""
     known = [unit * seed[name] for seed in seeds if seed[name] is not None]
-    never = "" if len(known) == len(seeds) else "≥ "
-    return f"{never}{np.mean(known):,.0f}" if known else "–"
+    return f"{np.mean(known):.0f}" if known else ""
 
 
 def uplink(cell: Cell) -> str:
@@ -330,35 +329,31 @@ def shown_variants(best: int, defaults: bool) -> list[int]:
     return list(dict.fromkeys([0, best] if defaults else [best]))
 
 
-def table(setting: str, rivals: Sequence[Rival], store: Path, *, defaults: bool = True) -> str:
-    """The whole table in Markdown, from a store with nothing missing."""
+def table(setting: str, rivals: Sequence[Rival], store: Path, *, defaults: bool = True) -> list[dict[str, str]]:
+    """All lines of a setting, from a store with nothing missing."""
 
     def shown(rival: Rival, variant: int) -> list[dict[str, Any]]:
         return [seed for block in SHOWN for seed in Cell(setting, rival, variant, block).outcome(store) or ()]
 
     reference = shown(next(rival for rival in RIVALS if rival.label == REFERENCE), 0)
     judged = SETTINGS[setting]
-    lines = header(judged)
-    compared = 0
+    lines = []
     for rival in rivals:
         tuning = [cell.outcome(store) or [] for cell in tuning_cells(setting, rival)]
         for variant in shown_variants(judged.best_variant(tuning), defaults):
-            label = rival.label if variant == 0 else f"{rival.label}, tuned: {changes(rival, variant)}"
             seeds = reference if rival.label == REFERENCE else shown(rival, variant)
-            lines.append(row(judged, label, uplink(Cell(setting, rival, variant, 0)), seeds, reference))
-            compared += rival.label != REFERENCE
-    count = len(SHOWN) * SEEDS_A_BLOCK
-    lines += [
-        "",
-        f"{compared} comparison{'' if compared == 1 else 's'}, {count} seeds that chose nothing; "
-        "± is half of a 95 % interval, for each alone.",
-    ]
-    return "\n".join(lines)
+            name = (rival.label, changes(rival, variant), uplink(Cell(setting, rival, variant, 0)))
+            lines.append(row(judged, name, seeds, reference))
+    return lines
 
 
-def replaced(text: str, table: str, setting: str) -> str:
-    """`text` with the table between the setting's markers replaced."""
-    return between(text, table, f"field table, {setting}")
+def write_csv(lines: Sequence[dict[str, str]], file: Path) -> None:
+    """Write the lines of a setting."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_text(file, text.getvalue())
 
 
 def between(text: str, made: str, mark: str) -> str:
@@ -375,7 +370,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("setting", choices=SETTINGS)
     parser.add_argument("--store", type=Path, default=Path("runs/field"), help="where outcomes are kept")
-    parser.add_argument("--out", type=Path, help="the Markdown file whose table is replaced; else it is printed")
+    parser.add_argument("--out", type=Path, default=Path("docs/data"), help="the folder of the CSV files")
     parser.add_argument("--only", nargs="+", choices=[r.label for r in RIVALS + NEWCOMERS], help="these rivals")
     parser.add_argument("--tuned", action="store_true", help="leave the untuned rows out")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin nothing new after so many seconds")
@@ -398,11 +393,8 @@ def main() -> int:
     if missing:
         print(f"{missing} pieces are still missing")
         return 1
-    made = table(args.setting, rivals, args.store, defaults=not args.tuned)
-    if args.out is None:
-        print(made)
-    else:
-        write_text(args.out, replaced(args.out.read_text(encoding="utf-8"), made, args.setting))
+    lines = table(args.setting, rivals, args.store, defaults=not args.tuned)
+    write_csv(lines, args.out / f"field-{args.setting}.csv")
     return 0
 
 

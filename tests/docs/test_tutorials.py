@@ -18,7 +18,9 @@ pytestmark = pytest.mark.usefixtures("clean_registries")
 
 
 def blocks(file, language):
-    return re.findall(rf"^ *```{language}[^\n]*\n(.*?)^ *```", file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return re.findall(
+        rf"^ *```{language}[^\n]*\n(.*?)^ *```", file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("file", [file for file in TUTORIALS if blocks(file, "python")], ids=lambda file: file.stem)
