@@ -38,7 +38,8 @@ def _table(parser: argparse.ArgumentParser) -> Iterator[str]:
         takes_value = action.nargs != 0
         names = [f"`{flag} {shown}`" if takes_value else f"`{flag}`" for flag in action.option_strings] or [f"`{shown}`"]
         text = (action.help or "") % {"default": action.default, "prog": parser.prog}
-        yield f"| {', '.join(names)} | {' '.join(text.split())} |".replace("|`", "`").replace("a|b", "a or b")
+        cells = [", ".join(names), " ".join(text.split())]
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _sentence(text: str) -> str:

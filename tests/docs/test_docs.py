@@ -64,6 +64,14 @@ def test_every_public_name_is_on_the_page_of_the_interface():
         assert getattr(paota, name).__doc__ or name in types
 
 
+def test_the_page_of_commands_is_up_to_date():
+    """Write it again with: python docs/_build/commands.py > docs/commands.md"""
+    spec = importlib.util.spec_from_file_location("commands_page", ROOT / "docs" / "_build" / "commands.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == module.markdown()
+
+
 def test_the_field_has_all_algorithms_with_the_same_budget(field):
     rivals = (*field.RIVALS, *field.NEWCOMERS)
     entries = [variant for rival in rivals for variant in rival.variants()]
