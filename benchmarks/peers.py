@@ -1,7 +1,7 @@
 """Ours and the peers on the same work, in turn, several times: how much longer than ours does their round take?
 
     python benchmarks/peers/environments.py      # once: the peers' virtual environments
-    python benchmarks/peers.py                   # measure, print, write docs/peers.md and docs/img/peers.svg
+    python benchmarks/peers.py                   # measure, print, write runs/peers/peers.md and its figure
 
 Every peer is started once and warmed up; then all compute one block of rounds after the other, in an order drawn anew
 for every repetition. A ratio is taken within a repetition, so that whatever slows the machine slows both.
@@ -169,7 +169,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=15)
     parser.add_argument("--block-s", type=float, default=1.0, help="seconds that one block should take, roughly")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="some peers only, by a part of their names")
-    parser.add_argument("--docs", type=Path, default=HERE.parent / "docs", help="where peers.md and img/ are written")
+    parser.add_argument("--docs", type=Path, default=Path("runs/peers"), help="where peers.md and img/ are written")
     parser.add_argument("--no-docs", action="store_true", help="print only")
     parser.add_argument("--check", action="store_true", help="end with code 1 if a ratio is below its floor")
     parser.add_argument(
