@@ -72,6 +72,17 @@ def test_the_page_of_commands_is_up_to_date():
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == module.markdown()
 
 
+def test_the_pages_of_the_notebooks_are_up_to_date():
+    """Write them again with: python docs/_build/notebooks.py"""
+    spec = importlib.util.spec_from_file_location("notebook_pages", ROOT / "docs" / "_build" / "notebooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for notebook in module.NOTEBOOKS:
+        page, pictures = module.markdown(notebook)
+        assert (ROOT / "docs" / f"notebook-{notebook.stem}.md").read_text(encoding="utf-8") == page
+        assert all((ROOT / "docs" / "img" / name).read_bytes() == content for name, content in pictures.items())
+
+
 def test_the_field_has_all_algorithms_with_the_same_budget(field):
     rivals = (*field.RIVALS, *field.NEWCOMERS)
     entries = [variant for rival in rivals for variant in rival.variants()]
