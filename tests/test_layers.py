@@ -30,7 +30,7 @@ LEVEL = {folder: level for level, folders in enumerate(LAYERS) for folder in fol
 
 
 def imports(file):
-    """(line, folder, inside a function) for every import of this package."""
+    """Yield (line, folder, inside a function) for every import of this package."""
     place = file.relative_to(ROOT).parts[:-1]
     tree = ast.parse(file.read_text(encoding="utf-8"))
     inside = {
