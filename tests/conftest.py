@@ -1,8 +1,8 @@
 """Shared set-up: one cache of compiled programs per session, and quick compilation.
 
 The tests compile hundreds of small programs. XLA therefore does not optimise them, and generates fused loops the old way
-where it still can: this takes a sixth of the time. `PAOTA_TEST_OPTIMISE=1 pytest ...` tests what users run. `.ci/run` does
-so for the tests of equal bits (`-m bits`), the only ones that depend on it.
+where that is still possible, in a sixth of the time. `PAOTA_TEST_OPTIMISE=1 pytest ...` tests the programs that users run.
+`.ci/run` does so for the tests of equal bits (`-m bits`), the only ones that depend on it.
 """
 
 import atexit
@@ -16,7 +16,7 @@ import pytest
 from helpers.browser import Browser, find_chromium
 from hypothesis import HealthCheck, settings
 
-# A busy machine fails no test: neither by a slow example nor by slow draws.
+# Slow examples and slow draws do not fail a test on a busy machine.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
@@ -29,7 +29,7 @@ QUICK_COMPILATION = ("--xla_backend_optimization_level=0", "--xla_cpu_use_fusion
 
 
 def known_to_xla(flag: str) -> bool:
-    """Whether the installed XLA accepts `flag`. XLA aborts the process on a flag that it does not know, hence the process."""
+    """Return whether the installed XLA accepts `flag`. A subprocess tries it, because XLA aborts on an unknown flag."""
     command = [sys.executable, "-c", "import jax; jax.devices()"]
     tried = subprocess.run(command, env={**os.environ, "XLA_FLAGS": flag, "JAX_PLATFORMS": "cpu"}, capture_output=True)
     return tried.returncode == 0
@@ -44,7 +44,7 @@ if os.environ.get("PAOTA_TEST_OPTIMISE") != "1" and "xla_backend_optimization_le
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_stays_registered():
-    """What a module's tests register, or plug-ins that they load, is unknown to the next module's."""
+    """Remove everything that a module's tests registered, and the plug-ins that they loaded."""
     from paota.base import plugins, registry
 
     kept = [(vars(thing), "_things") for thing in vars(registry).values() if isinstance(thing, registry.Registry)]
@@ -66,7 +66,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.fixture
 def clean_registries(monkeypatch):
-    """What a test registers is gone after it."""
+    """Remove everything that a test registers, after it."""
     from paota.base import plugins
     from paota.base.registry import KINDS
 

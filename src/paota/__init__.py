@@ -4,15 +4,15 @@
 >>> result = paota.run({"rounds": 50, "air": {"n0_dbm_per_hz": -74}})
 >>> result.time_to(0.8)
 
-What stands here is public; every other module may change. docs/api.md explains it all, docs/extend.md how to add an
-algorithm, a channel, a latency, a partition, a data set or a model of your own.
+The names of this module are public; every other module may change. docs/api.md is their reference, docs/extend.md tells how
+to add your own algorithm, channel, latency, partition, data set or model.
 """
 
 from __future__ import annotations
 
 import lazy_loader
 
-# `import paota` and `paota --help` must not wait for JAX: the stub `__init__.pyi` lists the names, which are imported when used.
+# JAX is slow to import, so each name in the stub `__init__.pyi` is imported at its first use.
 _lazily, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

@@ -23,8 +23,7 @@ from paota.callbacks.stream import CsvStream
 from paota.cli import main
 from paota.experiment.experiment import Experiment
 from paota.pages.page import render
-from paota.results.checkpoint import Checkpoints, Saved
-from paota.results.contents import fingerprints
+from paota.results.checkpoint import Checkpoints, Saved, fingerprints
 from paota.results.folder import begin_folder, read_unfinished
 from paota.studies.live.server import LiveServer
 from paota.studies.plan import plan as planner

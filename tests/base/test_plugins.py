@@ -13,8 +13,7 @@ import pytest
 import paota
 from paota.base.files import to_toml
 from paota.cli import main
-from paota.experiment.experiment import Experiment
-from paota.experiment.recorded import RecordedExperiment
+from paota.experiment.experiment import Experiment, RecordedExperiment
 from paota.pages.page import render
 from paota.results.folder import begin_folder
 from paota.studies.live.server import LiveServer

@@ -27,5 +27,5 @@ def bits(trajectory):
 
 @pytest.fixture(scope="session")
 def whole():
-    """All rounds, with nobody listening."""
+    """The run without callbacks."""
     return simulate.execute(plan_of())

@@ -1,4 +1,4 @@
-"""Callbacks: what they are told, that they may stop a unit, and that they change no bit."""
+"""Callbacks: their hooks, stopping a unit, and that they change no bit."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_all_hooks_are_called_and_no_bit_changes(whole):
 
 
 def test_a_round_is_the_row_of_the_table():
-    """Also for algorithms whose cost is not accounted, and for rounds in which nobody is ready."""
+    """This also holds for algorithms without a cost account, and for rounds without a ready device."""
     listener = Listener()
     timing = {"period_s": 4.0, "low_s": 7.0, "high_s": 8.5}
     result = simulate.execute(plan_of(timing=timing, seeds=1), callbacks=[listener], events_per_call=3)
@@ -74,7 +74,7 @@ def test_a_round_is_the_row_of_the_table():
 
 @pytest.mark.parametrize("events", [None, 1, 7])
 def test_a_stopped_unit_ends_in_that_round_whatever_the_call(whole, events):
-    """In the midst of an engine call too: rows, device records and model are those of that round."""
+    """Rows, device records and model are those of that round, even within an engine call."""
     models = {}
 
     class Models(Callback):
@@ -145,7 +145,7 @@ def test_rules_by_hand():
 
 
 def test_raising_loses_nothing(tmp_path, whole):
-    """What was told is kept as a result and as a checkpoint; going on gives the same bytes."""
+    """The reported rounds are kept as a result and as a checkpoint; resuming gives the same bytes."""
     listener, prepared = Listener(), plan_of()
 
     def fragile(round):
@@ -174,7 +174,7 @@ def test_raising_loses_nothing(tmp_path, whole):
 
 
 def test_a_stop_survives_an_interruption_before_it(tmp_path):
-    """Patience looks back further than the cut: the rounds before it are told again, so it ends in the same round."""
+    """Patience needs rounds before the interruption: they are reported again, so the unit ends in the same round."""
     prepared = plan_of(evaluation={"patience": 3})
     straight = simulate.execute(prepared)
     assert any(t.stopped_round for t in straight.trajectories)

@@ -66,7 +66,7 @@ def test_an_algorithm_may_depart_from_the_experiment():
         ({"algorithms": ["paota"]}, "must be a table"),
         ({"algorithms": [{}]}, "needs a name"),
         ({"algorithms": [{"name": "paoda"}]}, "did you mean 'paota'"),
-        ({"algorithms": [{"name": "paota"}, {"name": "paota"}]}, "label of its own"),
+        ({"algorithms": [{"name": "paota"}, {"name": "paota"}]}, "another label"),
         ({"algorithms": [{"name": "paota", "paylod": "update"}]}, r"did you mean 'algorithms\[0\].payload'"),
         ({"algorithms": [{"name": "paota", "power": {"capp": 1}}]}, r"algorithms\[0\].power.capp"),
         ({"algorithms": [{"name": "local-sgd", "participants": 0}]}, "at least 1"),

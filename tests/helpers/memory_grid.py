@@ -1,4 +1,4 @@
-"""A Flower grid without a network: real messages, real ClientApp, but a clock that jumps and a scripted post."""
+"""A Flower grid without a network: real messages and a real ClientApp, a simulated clock and scripted delays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 
 class JumpingClock:
-    """Time passes only while somebody sleeps."""
+    """A clock that advances only during `sleep`."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -36,8 +36,8 @@ class JumpingClock:
 
 @dataclass
 class MemoryGrid(Grid):
-    """Nodes are contexts; `latency_s(device, training)` says when an order's answer arrives, unless the order itself
-    does (`emulate-latency`); `fault` may spoil it."""
+    """A grid whose nodes are contexts. `latency_s(device, training)` sets the delay of an answer, unless the order does
+    (`emulate-latency`); `fault` may corrupt the answer."""
 
     app: ClientApp
     clock: JumpingClock

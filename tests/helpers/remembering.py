@@ -1,4 +1,4 @@
-"""A plug-in with rules whose devices remember or report more than the package's do; simulated and deployed by tests."""
+"""A plug-in with algorithms whose devices have memories or longer reports; tests simulate and deploy them."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ import paota
 
 @dataclass(frozen=True, kw_only=True)
 class Mifa(paota.Algorithm):
-    """Every device counts with its newest update, also while it is away: G <- G + (1/K) sum_k (dw_k - last dw_k)."""
+    """An average of every device's newest update, absent devices included: G <- G + (1/K) sum_k (dw_k - last dw_k)."""
 
     payload = "update"
     over_the_air = False
@@ -70,7 +70,7 @@ class Scaffold(paota.SynchronousAlgorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class WorstFirst(paota.Algorithm):
-    """Who has the greater loss counts more: alpha_k ~ F_k."""
+    """Weights proportional to the losses: alpha_k ~ F_k."""
 
     payload = "update"
     over_the_air = False
@@ -85,7 +85,7 @@ class WorstFirst(paota.Algorithm):
 
 @dataclass(frozen=True)
 class AfterThree(paota.Scheme):
-    """As soon as three trainings have finished; these devices start again with the new model."""
+    """A scheme that aggregates as soon as three trainings finish; their devices restart with the new model."""
 
     def run(self, server):
         server.start(server.everyone)
@@ -97,7 +97,7 @@ class AfterThree(paota.Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class MifaAfterThree(Mifa):
-    """With a scheme that only this file knows."""
+    """PAOTA with the scheme of this file."""
 
     scheme = AfterThree()
 

@@ -1,4 +1,4 @@
-"""Run in a process of its own: one small experiment, its final models written to an .npz."""
+"""The program of a separate process: it runs one small experiment and writes its final models to an .npz."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from paota.engine import sharding
 
 
 def arrays_of(result):
-    """What two runs are compared by."""
+    """Return the numbers that two runs are compared by."""
     arrays = {f"model{i}": t.model for i, t in enumerate(result.trajectories)}
     arrays |= {f"weight{i}": t.devices["weight"] for i, t in enumerate(result.trajectories)}
     arrays |= {f"accuracy{i}": t.metrics["test_accuracy"] for i, t in enumerate(result.trajectories)}

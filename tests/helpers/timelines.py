@@ -13,7 +13,7 @@ from paota.timing.virtual import TimelineInputs, make_timeline
 
 @dataclass(frozen=True)
 class WithUpdates(TimelineInputs):
-    """With the number of updates after which a scheme ends."""
+    """Timeline inputs with a number of updates after which the scheme ends."""
 
     given: int | None = None
 

@@ -21,7 +21,7 @@ TASK = b"ray::_compute_elsewhere"
 
 
 def at_work_below(raylet: int) -> bool:
-    """Whether a worker of this raylet computes a task: Ray writes that into the process's title."""
+    """Return whether a worker of this raylet computes a task, which Ray writes into the process's title."""
     for entry in Path("/proc").iterdir():
         try:
             parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])

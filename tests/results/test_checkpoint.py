@@ -1,4 +1,4 @@
-"""Nothing lost: a run that is killed at any moment and resumed ends with the same bytes as one that was not."""
+"""A run that is killed at any moment and then resumed ends with the same bytes as an uninterrupted one."""
 
 import os
 import random
@@ -11,12 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import paota
 from paota import simulate
 from paota.base import files
 from paota.base.errors import Interrupted, UserError
 from paota.cli import main
 from paota.experiment.experiment import Experiment
+from paota.results import checkpoint
 from paota.results.checkpoint import Checkpoints, Saved, differences
+from paota.studies.sweep import folder as sweep_folder
+from paota.studies.sweep import sweep as sweeps
+from paota.studies.sweep.grid import Axis
 
 TABLE = {
     "rounds": 24,
@@ -44,7 +49,7 @@ def uninterrupted():
 
 
 class OneCall(Checkpoints):
-    """Saves after every engine call; `stop` is asked for with the first."""
+    """Save after every engine call; the first save requests `stop`."""
 
     def due(self, unit):
         return True
@@ -162,7 +167,7 @@ def start(*arguments, cwd):
 
 
 def complete(*arguments):
-    """In this process, which has JAX already: the bytes must not depend on who computes."""
+    """Run in this process, which already loaded JAX: the bytes must not depend on the process."""
     assert main(["run", *arguments]) == 0
 
 
@@ -253,7 +258,7 @@ def test_an_edited_experiment_is_refused(tmp_path, capsys):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs a POSIX system")
 def test_a_full_disk_is_a_sentence_and_earlier_results_stay(tmp_path):
-    """The size limit of a file stands in for the full disk: writing beyond it fails in the same way, with an OSError."""
+    """A limit of the file size imitates a full disk: both raise an OSError."""
     script = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); from paota.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -275,3 +280,48 @@ def test_output_that_cannot_be_made(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["run", *flags(400), "--out", str(tmp_path / "file" / "inside")]) == 2
     assert "cannot" in capsys.readouterr().err
+
+
+def write_data(path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = rng.integers(0, 255, (60, 4), dtype=np.uint8), np.arange(60) % 3
+    np.savez(path, x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
+
+
+@pytest.fixture
+def with_file(tmp_path: Path) -> paota.Experiment:
+    write_data(tmp_path / "mine.npz", 0)
+    (tmp_path / "e.toml").write_text(
+        'rounds = 2\n[data]\ndataset = "mine.npz"\ndevices = 4\nsizes = [10]\n[[algorithms]]\nname = "paota"\n'
+    )
+    return paota.Experiment.from_file(tmp_path / "e.toml")
+
+
+def test_a_checkpoint_does_not_go_on_with_other_data(with_file: paota.Experiment, tmp_path: Path) -> None:
+    saved = Saved([np.zeros(2)], {}, 1, 0.5)
+    Checkpoints(tmp_path / "c", simulate.identity(simulate.prepare(with_file))).save(0, saved)
+    same = Checkpoints(tmp_path / "c", simulate.identity(simulate.prepare(with_file))).load(0)
+    assert same is not None
+    assert same.done == 1
+    write_data(tmp_path / "mine.npz", 1)
+    with pytest.raises(paota.UserError, match=r"belongs to another run: contents.*mine\.npz"):
+        Checkpoints(tmp_path / "c", simulate.identity(simulate.prepare(with_file))).load(0)
+
+
+def test_a_sweep_does_not_go_on_with_other_data(with_file: paota.Experiment, tmp_path: Path) -> None:
+    spec = sweeps.prepare(with_file, (Axis("timing.period_s", (4.0, 8.0)),), seeds=1)
+    folder = sweep_folder.SWEEPS.begin(tmp_path / "sweep", spec)
+    write_data(tmp_path / "mine.npz", 1)
+    with pytest.raises(paota.UserError, match=r"mine\.npz' has changed since the sweep"):
+        sweeps.compute(folder, spec, jobs=1)
+
+
+def test_every_byte_of_a_checkpoint_counts_its_header_too(tmp_path: Path) -> None:
+    checkpoint.write(tmp_path / "c.npz", {"done": 3}, {"a": np.arange(3)})
+    facts, _ = checkpoint.read(tmp_path / "c.npz")
+    assert facts == {"done": 3}
+    held = dict(np.load(tmp_path / "c.npz"))
+    held["header"] = np.frombuffer(held["header"].tobytes().replace(b"3", b"4"), np.uint8)
+    np.savez(tmp_path / "c.npz", **held)
+    with pytest.raises(paota.UserError, match="does not match its checksum"):
+        checkpoint.read(tmp_path / "c.npz")

@@ -1,4 +1,4 @@
-"""How well the model serves each device, against answers worked out by hand and against a plain evaluation."""
+"""Device scores against values computed by hand and against a direct evaluation."""
 
 import json
 import math
@@ -39,13 +39,13 @@ def test_every_label_counts_as_often_as_the_device_holds_it() -> None:
     right = np.array([3.0, 1.0, 0.0])
     shards = Shards(indices=np.array([0, 1, 2, 3, 4, 4, 5]), offsets=np.array([0, 3, 5, 7]))
     own = fairness.own_scores(right, dataset, shards)
-    # Device 0 holds 0, 0, 1: 2/3 * 3/4 + 1/3 * 1/2. Device 1 holds 1 and 2, of which only 1 can be judged.
+    # Device 0 holds 0, 0, 1: 2/3 * 3/4 + 1/3 * 1/2. Device 1 holds 1 and 2, of which only 1 is in the test set.
     np.testing.assert_allclose(own[:2], [2 / 3, 1 / 2])
     assert math.isnan(own[2])
 
 
 @pytest.mark.parametrize(("every", "rounds"), [(0, [9]), (1, [3, 6, 9]), (2, [6, 9])])
-def test_every_so_many_looks_and_always_the_last(every: int, rounds: list[int]) -> None:
+def test_every_nth_evaluation_and_always_the_last(every: int, rounds: list[int]) -> None:
     dataset = three_labels([0, 1], [0, 1])
     shards = Shards(indices=np.array([0, 1]), offsets=np.array([0, 1, 2]))
     records = fairness.device_score_records(np.array([3, 6, 9]), np.eye(3)[:, :2], dataset, shards, every=every)

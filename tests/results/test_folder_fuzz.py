@@ -44,7 +44,7 @@ def look(folder: Path) -> None:
 
 
 def spoilt(content: bytes, rng: random.Random) -> bytes:
-    """With bytes put, inserted, cut or repeated somewhere."""
+    """Return the content with bytes replaced, inserted, cut or repeated at random places."""
     for _ in range(rng.choice([1, 1, 2, 5])):
         at = rng.randrange(len(content) + 1)
         value = rng.choice([rng.randbytes(rng.randint(1, 6)), rng.choice(NASTY)])

@@ -78,8 +78,8 @@ def test_what_is_unknown_is_never_evidence(unknown):
     assert Sample(values=both).p_above(0.0) == 1.0
 
 
-def test_what_is_only_bounded_counts_with_the_end_that_speaks_against():
-    """Nobody knows how late the third comes, only that it is later than 2: that it is surely above 1 can be shown."""
+def test_a_bounded_value_counts_with_the_end_that_opposes_the_claim():
+    """The third value is unknown beyond its lower bound 2; the test can still show that the mean is above 1."""
     sample = Sample(values=Bounds(np.array([2.0, 2.1, 2.0, 1.9, 2.2]), np.array([2.0, 2.1, math.inf, 1.9, 2.2])))
     assert sample.p_above(1.0) < 0.001
     assert sample.p_below(3.0) == 1.0

@@ -21,7 +21,7 @@ NEVER = math.inf
         ([100], (100, 100, 100)),
         ([NEVER], (NEVER, NEVER, NEVER)),
         ([100, 200], (125, 150, 175)),
-        ([100, NEVER], (NEVER, NEVER, NEVER)),  # half of the seeds never get there
+        ([100, NEVER], (NEVER, NEVER, NEVER)),  # half of the seeds never reach it
         ([100, 200, NEVER], (150, 200, NEVER)),
         ([100, 200, 300, NEVER], (175, 250, NEVER)),
         ([100, 200, NEVER, NEVER], (175, NEVER, NEVER)),

@@ -1,8 +1,8 @@
-"""Who is told while a run goes on, and may stop it: the protocol, and what is built in."""
+"""Callbacks: objects that observe a run and may stop it. The protocol, and the built-in callbacks."""
 
 from .base import Callback, Round, RunUnit, Start
+from .group import Patience, StopAt
 from .notebook import NotebookBar
-from .stopping import Patience, StopAt
 from .stream import CsvStream
 from .tracking import MLflow, TensorBoard, WandB
 

@@ -1,31 +1,34 @@
-"""What a run tells while it goes on, and how somebody who listens may stop it.
+"""The protocol of callbacks: what a run reports while it computes, and how a callback stops it.
 
-A callback is an object with the hooks of `Callback`, or a plain function that is called once a round. Hooks are called by
-the thread that called `paota.run`, one at a time, while the computation goes on beside them. They change no bit of any row.
+A callback is an object with the hooks of `Callback`, or a plain function that is called once per round. The thread that
+called `paota.run` calls the hooks, one at a time, while the computation continues. Callbacks change no bit of any row.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from numpy.typing import NDArray
+import numpy as np
 
 from ..base.files import Columns
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from ..experiment.experiment import Experiment
     from ..results.result import Result, Trajectory
 
 
 class CallbackError(Exception):
-    """A callback raised, and the run ended there; its cause is what was raised. Nothing that was done is lost.
+    """A callback raised an error, and the run ended there. `__cause__` is that error; computed rounds are kept.
 
-    `result` holds the units as far as they came, None if none had begun; a run folder can be resumed.
+    `result` holds the computed part of the units, or None if no unit had started. A run folder can be resumed.
     """
 
     def __init__(self, sentence: str) -> None:
@@ -33,22 +36,33 @@ class CallbackError(Exception):
         self.result: Result | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class RunUnit:
-    """One algorithm with one seed: what a run is made of."""
+    """One algorithm with one seed.
+
+    Args:
+        label: of the algorithm in the experiment.
+        algorithm: its registered name.
+        seed: of the run.
+        rounds: until the end of the timeline; a unit may stop or diverge earlier.
+    """
 
     label: str
     algorithm: str
     seed: int
-    rounds: int  # until the end of its timeline; it may stop or diverge sooner
+    rounds: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What is about to be computed.
+    """The run that is about to start.
 
-    `title` is the experiment's name; in a sweep, with the values of the point. `folder` is the run folder, None if the run
-    keeps none. `score` names what the column `test_accuracy` holds.
+    Args:
+        experiment: its settings.
+        title: name of the experiment; in a sweep, with the values of the point.
+        units: one per algorithm and seed.
+        folder: the run folder, or None.
+        score: name of the values in the column `test_accuracy`.
     """
 
     experiment: Experiment
@@ -60,84 +74,144 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Everything that is known of one round of one unit; round 0 is the initial model.
+    """One round of one unit; round 0 is the initial model.
 
-    `metrics` is the row of `metrics.csv` by column name, NaN for what was not looked at in this round. `devices` has one
-    entry for each device that took part, as in `Result.devices`: device, staleness, power, weight, similarity, ...
-    `model` [d] is the newest global model, for callbacks with `models = True`; None otherwise.
+    Args:
+        label: of the algorithm in the experiment.
+        algorithm: its registered name.
+        seed: of the run.
+        round: number of the aggregation.
+        rounds: of the unit, unless it stops early.
+        metrics: the row of `metrics.csv` by column name; NaN for a value that this round does not have.
+        model: weights of the newest global model, [d], for callbacks with `models = True`; otherwise None.
+        records: makes `devices`.
     """
 
     label: str
     algorithm: str
     seed: int
     round: int
-    rounds: int  # of this unit, if nobody stops it
+    rounds: int
     metrics: Mapping[str, float]
-    model: NDArray[Any] | None = None
-    records: Callable[[], Columns] = field(default=dict, repr=False, compare=False)  # makes `devices`
+    model: Float[np.ndarray, " d"] | None = None
+    records: Callable[[], Columns] = field(default=dict, repr=False, compare=False)
 
     @property
     def time_s(self) -> float:
-        """Simulated seconds."""
+        """The simulated seconds since the start."""
         return self.metrics["time_s"]
 
     @property
     def test_accuracy(self) -> float:
-        """Share of the test set, 0 to 1; NaN in a round in which nobody looked."""
+        """The share of correct answers on the test set, 0 to 1; NaN without an evaluation."""
         return self.metrics["test_accuracy"]
 
     @property
     def test_loss(self) -> float:
-        """NaN in a round in which nobody looked."""
+        """The loss on the test set; NaN without an evaluation."""
         return self.metrics["test_loss"]
 
     @property
     def train_loss(self) -> float:
-        """F(w), or what `evaluation.train_loss` says; NaN in a round in which nobody looked."""
+        """The training loss that `evaluation.train_loss` selects; NaN without an evaluation."""
         return self.metrics["train_loss"]
 
     @property
     def evaluated(self) -> bool:
-        """Whether the model was evaluated on the test set in this round."""
+        """True if the model was evaluated on the test set in this round."""
         return not math.isnan(self.test_accuracy)
 
     @cached_property
     def devices(self) -> Columns:
-        """One entry for each device of this round, column by column."""
+        """The rows of `Result.devices` in this round: device, staleness, amplitude, weight, similarity, ..."""
         return self.records()
 
 
 class Callback:
-    """Listens to a run; every hook may do nothing. A callback serves one run at a time.
+    """The base class of callbacks; each hook does nothing by default. A callback serves one run at a time.
 
-    For every unit (label, seed) `round` is called once a round, in order, then `finish`; units may take turns. A run
-    that is resumed tells its rounds from the first one on, so that a callback never misses any.
+    For every unit (label, seed), `round` is called once per round, in order, then `finish`. Rounds of different units may
+    alternate. A resumed run repeats its earlier rounds, so a callback sees all of them.
     """
 
-    models: ClassVar[bool] = False  # True: `Round.model` is wanted, and the engine is called once for every round
+    models: ClassVar[bool] = False  # True asks for `Round.model`; the engine is then called once per round
 
     def start(self, run: Start) -> None:
-        """The run begins."""
+        """Receive the start of the run.
+
+        Args:
+            run: its settings, units and folder.
+        """
 
     def compile(self, label: str, seconds: float | None) -> None:
-        """The program of an algorithm begins to be compiled (`seconds` is None), or has been, in so many seconds."""
+        """Receive the start or the end of compiling an algorithm's program.
+
+        Args:
+            label: of the algorithm.
+            seconds: duration of the compilation; None at its start.
+        """
 
     def round(self, round: Round) -> bool | None:
-        """One round of one unit is over. True stops this unit here; the others go on."""
+        """Receive one round of one unit.
+
+        Args:
+            round: with its metrics and devices.
+
+        Returns:
+            True stops this unit; other units continue.
+        """
 
     def finish(self, trajectory: Trajectory) -> None:
-        """One unit is over: its timeline ended, it was stopped, or it diverged."""
+        """Receive the end of one unit: its timeline ended, it stopped early, or it diverged.
+
+        Args:
+            trajectory: all that the unit recorded.
+        """
 
     def end(self, result: Result | None) -> None:
-        """The run is over, last of all; None if it was interrupted or failed."""
+        """Receive the end of the run; no other hook follows.
+
+        Args:
+            result: of the run; None after an interruption or an error.
+        """
 
 
-class EveryRound(Callback):
-    """A plain function as a callback."""
+@dataclass(kw_only=True)
+class UnitProgress(RunUnit):
+    """The progress of one unit.
 
-    def __init__(self, function: Callable[[Round], bool | None]) -> None:
-        self._function = function
-        self.name = getattr(function, "__name__", type(function).__name__)
+    Args:
+        done: newest round.
+        state: "waiting", "running", "finished", "stopped" or "diverged".
+        accuracy: newest test accuracy, 0 to 1, or None.
+    """
 
-    def round(self, round: Round) -> bool | None:
-        return self._function(round)
+    done: int = 0
+    state: str = "waiting"
+    accuracy: float | None = None
+
+
+class Progress(Callback):
+    """A callback that keeps the progress of all units, for subclasses that show it."""
+
+    def start(self, run: Start) -> None:
+        self.run = run
+        self.units = {(unit.label, unit.seed): UnitProgress(**vars(unit)) for unit in run.units}
+        self.compiling: dict[str, float] = {}  # label -> start, seconds since 1970
+
+    def compile(self, label: str, seconds: float | None) -> None:
+        if seconds is None:
+            self.compiling[label] = time.time()
+        else:
+            self.compiling.pop(label, None)
+
+    def round(self, round: Round) -> None:
+        unit = self.units[round.label, round.seed]
+        unit.done, unit.state = round.round, "running"
+        if round.evaluated:
+            unit.accuracy = round.test_accuracy
+
+    def finish(self, trajectory: Trajectory) -> None:
+        t, unit = trajectory, self.units[trajectory.label, trajectory.seed]
+        ends = (("diverged", t.diverged_round), ("stopped", t.stopped_round))
+        unit.done, unit.state = int(t.metrics["round"][-1]), next((s for s, r in ends if r is not None), "finished")

@@ -1,24 +1,84 @@
-"""Several callbacks as one: all are told, any may stop, and what one of them raises is named."""
+"""A group of callbacks with the stopping rules: all hooks are called, any callback may stop, and errors name theirs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..base.errors import UserError
 from ..base.registry import CALLBACKS
-from .base import Callback, CallbackError, EveryRound, Round, Start
+from ..training.settings import Evaluation
+from .base import Callback, CallbackError, Round, Start
 
 if TYPE_CHECKING:
     from ..results.result import Result, Trajectory
 
 
+class EveryRound(Callback):
+    """A plain function as a callback."""
+
+    def __init__(self, function: Callable[[Round], bool | None]) -> None:
+        self._function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+
+    def round(self, round: Round) -> bool | None:
+        return self._function(round)
+
+
+class StopAt(Callback):
+    """A rule that stops a unit in the first round whose test accuracy is at least `accuracy`.
+
+    Args:
+        accuracy: share of the test set, 0 to 1.
+    """
+
+    def __init__(self, accuracy: float) -> None:
+        self.accuracy = accuracy
+
+    def round(self, round: Round) -> bool:
+        return round.test_accuracy >= self.accuracy  # False for NaN
+
+
+class Patience(Callback):
+    """A rule that stops a unit when its test accuracy did not exceed its best for `looks` evaluations in a row.
+
+    Args:
+        looks: number of evaluations.
+    """
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+        self._best: dict[tuple[str, int], tuple[float, int]] = {}  # (best accuracy, evaluations since then)
+
+    def round(self, round: Round) -> bool:
+        if not round.evaluated:
+            return False
+        unit = round.label, round.seed
+        best, since = self._best.get(unit, (-math.inf, 0))
+        better = round.test_accuracy > best
+        self._best[unit] = (round.test_accuracy, 0) if better else (best, since + 1)
+        return self._best[unit][1] >= self.looks
+
+
+def stopping_rules(evaluation: Evaluation) -> list[Callback]:
+    """Return the rules that the settings `stop_at` and `patience` ask for."""
+    rules: list[Callback] = [] if evaluation.stop_at is None else [StopAt(evaluation.stop_at)]
+    return rules if evaluation.patience is None else [*rules, Patience(evaluation.patience)]
+
+
 @dataclass(frozen=True)
 class CallbackReply:
-    """How telling some rounds ended: after which one, and why there: a wish to stop the unit, or an error."""
+    """The reply of callbacks to some rounds.
+
+    Args:
+        round: the last round that was reported.
+        stop: whether a callback stops the unit there.
+        error: the first error of a callback there.
+    """
 
     round: int
     stop: bool = False
@@ -26,9 +86,14 @@ class CallbackReply:
 
 
 class Group:
-    """Calls the hooks of all its callbacks, in order. `rules` are those that the settings ask for."""
+    """Several callbacks as one; their hooks are called in order.
 
-    def __init__(self, callbacks: Iterable[Any], *, rules: Sequence[Callback] = ()) -> None:
+    Args:
+        callbacks: as `as_callback` takes them.
+        rules: stopping rules of the settings, called first.
+    """
+
+    def __init__(self, callbacks: Iterable[object], *, rules: Sequence[Callback] = ()) -> None:
         if isinstance(callbacks, str) or not isinstance(callbacks, Iterable):
             raise UserError(f"callbacks must be a list, e.g. callbacks=[...], not {callbacks!r}")
         self._callbacks = [*rules, *(as_callback(given) for given in callbacks)]
@@ -40,34 +105,36 @@ class Group:
         return bool(self._callbacks)
 
     def start(self, run: Start) -> None:
-        """Tell all; when one raises, nobody after it is told."""
+        """Call all `start` hooks; an error skips the remaining ones."""
         for callback in self._callbacks:
             self._started.append(callback)
             _call(callback, callback.start, run)
 
     def compile(self, label: str, seconds: float | None) -> None:
+        """Call all `compile` hooks."""
         for callback in self._callbacks:
             _call(callback, callback.compile, label, seconds)
 
     def rounds(self, rounds: Sequence[Round]) -> CallbackReply:
-        """Tell rounds of one unit until somebody asks to stop it, or raises; everybody hears of that round."""
+        """Report rounds of one unit until a callback stops it or raises; all callbacks receive that round."""
         for round in rounds:
-            wishes, errors = [], []
+            stops, errors = [], []
             for callback in self._callbacks:
                 try:
-                    wishes.append(self._wish(callback, _call(callback, callback.round, round)))
+                    stops.append(self._stops(callback, _call(callback, callback.round, round)))
                 except CallbackError as error:
                     errors.append(error)
-            if errors or any(wishes):
-                return CallbackReply(round.round, any(wishes), errors[0] if errors else None)
+            if errors or any(stops):
+                return CallbackReply(round.round, any(stops), errors[0] if errors else None)
         return CallbackReply(rounds[-1].round)
 
     def finish(self, trajectory: Trajectory) -> None:
+        """Call all `finish` hooks."""
         for callback in self._callbacks:
             _call(callback, callback.finish, trajectory)
 
     def end(self, result: Result | None) -> None:
-        """Everybody who has heard of the start is told, once, whatever the others do; then the first error is raised."""
+        """Call `end` once for each callback that was started, despite errors; then raise the first error."""
         errors = []
         while self._started:
             callback = self._started.pop(0)
@@ -78,23 +145,28 @@ class Group:
         if errors:
             raise errors[0]
 
-    def _wish(self, callback: Callback, answer: Any) -> bool:
+    def _stops(self, callback: Callback, answer: object) -> bool:
         if answer is not None and not isinstance(answer, bool | np.bool_):
             raise CallbackError(
                 f"the callback {_name(callback)} must return True (stop), False or None for a round, not {answer!r}"
             )
-        if answer and callback not in self._rules and _processes() > 1:
-            raise CallbackError(
-                f"the callback {_name(callback)} cannot stop a run that several processes share: "
-                "set evaluation.stop_at or evaluation.patience"
-            )
+        if answer and callback not in self._rules:
+            import jax  # start-up time
+
+            if jax.process_count() > 1:
+                raise CallbackError(
+                    f"the callback {_name(callback)} cannot stop a run that several processes share: "
+                    "set evaluation.stop_at or evaluation.patience"
+                )
         return bool(answer)
 
 
-def as_callback(given: Any) -> Callback:
-    """A callback, a class that makes one, a function that is called once a round, or a name as `named` takes it."""
-    if isinstance(given, str):
-        given = named(given)
+def as_callback(given: object) -> Callback:
+    """Return a callback from an instance, a class, a function to call once per round, or a name such as `csv=FILE`."""
+    if isinstance(given, str):  # `tensorboard`, or `tensorboard=DIR`: a registered callback, and its first argument
+        name, equals, target = given.partition("=")
+        registered = CALLBACKS[name.strip()]
+        given = registered(target.strip()) if equals else registered()
     if isinstance(given, type) and issubclass(given, Callback):
         given = given()
     if isinstance(given, Callback):
@@ -104,14 +176,7 @@ def as_callback(given: Any) -> Callback:
     raise UserError(f"a callback must be a paota.Callback, a function or a name, not {given!r}")
 
 
-def named(text: str) -> Any:
-    """`tensorboard`, or `tensorboard=DIR`: a registered callback, and where it writes (its first argument)."""
-    name, equals, where = text.partition("=")
-    made = CALLBACKS[name.strip()]
-    return made(where.strip()) if equals else made()
-
-
-def _call(callback: Callback, hook: Callable[..., Any], *arguments: Any) -> Any:
+def _call(callback: Callback, hook: Callable[..., object], *arguments: object) -> object:
     try:
         return hook(*arguments)
     except Exception as error:
@@ -124,9 +189,3 @@ def _name(callback: Callback) -> str:
 
 def _sentence(error: Exception) -> str:
     return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}".rstrip(": ")
-
-
-def _processes() -> int:
-    import jax
-
-    return jax.process_count()

@@ -1,7 +1,7 @@
-"""Experiment trackers: TensorBoard, MLflow and Weights & Biases. Each algorithm and seed is a run of its own there.
+"""Experiment trackers: TensorBoard, MLflow and Weights & Biases. Each algorithm and seed is one run of the tracker.
 
-What a tracker gets: every metric of every round, with the round as its step; the settings, flat; at the end of a unit a
-summary, and three files: `experiment.toml`, `metrics.csv` and `model.npz`.
+A tracker receives every metric of every round with the round as its step, and the settings. At the end of a unit it
+receives a summary and three files: `experiment.toml`, `metrics.csv` and `model.npz`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..base import files
 from ..base.errors import UserError, install_command
+from ..base.types import Settings, Table
 from ..results import measures
 from .base import Callback, Round, Start
 
@@ -25,17 +27,18 @@ if TYPE_CHECKING:
     from ..results.result import Result, Trajectory
 
 Key = tuple[str, int]  # label, seed
+Run: TypeAlias = Any  # a run in the type of the tracker
 
 
 class Tracker(Callback):
-    """What all of them share; each says how to open a run, log numbers and files into it, and close it."""
+    """The base class of trackers. A subclass opens a run, logs numbers and files to it, and closes it."""
 
-    package: str  # that must be installed
-    extra: str  # of paota, that installs it
+    package: str  # name for the import
+    extra: str  # of paota that installs the package
 
     def start(self, run: Start) -> None:
         self.module = _needed(self.package, self.extra)
-        self.run, self._open = run, dict[Key, Any]()
+        self.run, self._open = run, dict[Key, Run]()
 
     def round(self, round: Round) -> None:
         unit = round.label, round.seed
@@ -50,36 +53,37 @@ class Tracker(Callback):
             self.close(run, _summary(self.run, trajectory), paths, finished=True)
 
     def end(self, result: Result | None) -> None:
-        while self._open:  # only when the run was cut short
+        while self._open:  # only after an interruption
             _, run = self._open.popitem()
             self.close(run, {}, [], finished=False)
 
-    def _settings(self, unit: Key) -> dict[str, Any]:
-        """The settings of one unit, flat: `timing.period_s`, ...; its own algorithm's as `algorithm.*`."""
+    def _settings(self, unit: Key) -> Table:
+        """Return the settings of one unit by dotted key: `timing.period_s`, ..., and `algorithm.*` for its algorithm."""
         table = self.run.experiment.to_dict()
         entries = table.pop("algorithms")
         (mine,) = (entry for entry in entries if entry.get("label", entry["name"]) == unit[0])
         chosen = {"label": unit[0], "seed": unit[1], "algorithm": mine, "title": self.run.title}
         return dict(_flat(table | chosen))
 
-    def open(self, unit: Key, settings: Mapping[str, Any]) -> Any:
-        """Begin a run of the tracker for a label and seed with these settings."""
+    def open(self, unit: Key, settings: Settings) -> Run:
+        """Return a new run of the tracker for a label and seed with these settings."""
         raise NotImplementedError
 
-    def log(self, run: Any, metrics: Mapping[str, float], step: int) -> None:
-        """Numbers of one round."""
+    def log(self, run: Run, metrics: Mapping[str, float], step: int) -> None:
+        """Log the numbers of one round."""
         raise NotImplementedError
 
-    def close(self, run: Any, summary: Mapping[str, float], artifacts: list[Path], *, finished: bool) -> None:
-        """End a run; not `finished` if it was cut short."""
+    def close(self, run: Run, summary: Mapping[str, float], artifacts: list[Path], *, finished: bool) -> None:
+        """End a run; `finished` is False after an interruption."""
         raise NotImplementedError
 
 
 class TensorBoard(Tracker):
-    """Writes event files: `tensorboard --logdir DIR`.
+    """A writer of event files, for `tensorboard --logdir DIR`.
 
     Args:
-        folder: where each algorithm and seed gets a folder (default: `tensorboard` in the run folder, or here).
+        folder: parent of one folder per algorithm and seed (default: `tensorboard` in the run folder, or in the current
+            folder).
     """
 
     package, extra = "tensorboard", "tensorboard"
@@ -89,50 +93,39 @@ class TensorBoard(Tracker):
 
     def start(self, run: Start) -> None:
         super().start(run)
-        proto = "tensorboard.compat.proto"
         self._writer = importlib.import_module("tensorboard.summary.writer.event_file_writer").EventFileWriter
-        self._event = importlib.import_module(f"{proto}.event_pb2").Event
-        self._summary = importlib.import_module(f"{proto}.summary_pb2")
-        self._tensor = importlib.import_module(f"{proto}.tensor_pb2").TensorProto
+        self._event = importlib.import_module("tensorboard.compat.proto.event_pb2").Event
         self._base = Path(self._folder) if self._folder is not None else (run.folder or Path()) / "tensorboard"
 
-    def open(self, unit: Key, settings: Mapping[str, Any]) -> Any:
+    def open(self, unit: Key, settings: Settings) -> Run:
         parts = self.run.title, unit[0], f"seed-{unit[1]}"
-        place = self._base.joinpath(*(re.sub(r"[^\w.=-]+", "-", part).strip(".-") or "run" for part in parts))
-        writer = self._writer(str(place))
-        self._add(writer, [self._text("settings", settings)], 0)
-        return writer, place
+        folder = self._base.joinpath(*(re.sub(r"[^\w.=-]+", "-", part).strip(".-") or "run" for part in parts))
+        writer = self._writer(str(folder))
+        text = "\n".join(f"    {key} = {value}" for key, value in settings.items())  # a code block in Markdown
+        tensor = {"dtype": "DT_STRING", "string_val": [text.encode()]}
+        metadata = {"plugin_data": {"plugin_name": "text"}}
+        self._add(writer, [{"tag": "settings", "metadata": metadata, "tensor": tensor}], 0)
+        return writer, folder
 
-    def log(self, run: Any, metrics: Mapping[str, float], step: int) -> None:
-        values = [self._summary.Summary.Value(tag=tag, simple_value=value) for tag, value in metrics.items()]
-        self._add(run[0], values, step)
+    def log(self, run: Run, metrics: Mapping[str, float], step: int) -> None:
+        self._add(run[0], [{"tag": tag, "simple_value": value} for tag, value in metrics.items()], step)
 
-    def close(self, run: Any, summary: Mapping[str, float], artifacts: list[Path], *, finished: bool) -> None:
-        writer, place = run
+    def close(self, run: Run, summary: Mapping[str, float], artifacts: list[Path], *, finished: bool) -> None:
+        writer, folder = run
         for path in artifacts:
-            with files.atomic(place / path.name) as copy:
+            with files.atomic(folder / path.name) as copy:
                 copy.write(path.read_bytes())
         writer.close()
 
-    def _add(self, writer: Any, values: list[Any], step: int) -> None:
-        summary = self._summary.Summary(value=values)
-        writer.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
-
-    def _text(self, tag: str, table: Mapping[str, Any]) -> Any:
-        """What the dashboard's text plugin shows: Markdown, indented to stand as it is."""
-        text = "\n".join(f"    {key} = {value}" for key, value in table.items())
-        return self._summary.Summary.Value(
-            tag=tag,
-            metadata=self._summary.SummaryMetadata(plugin_data={"plugin_name": "text"}),
-            tensor=self._tensor(dtype="DT_STRING", string_val=[text.encode()]),
-        )
+    def _add(self, writer: Run, values: list[Table], step: int) -> None:
+        writer.add_event(self._event(wall_time=time.time(), step=step, summary={"value": values}))
 
 
 class MLflow(Tracker):
-    """Logs to an MLflow store: `mlflow ui --backend-store-uri URI`.
+    """A logger to an MLflow store, for `mlflow ui --backend-store-uri URI`.
 
     Args:
-        uri: of the tracking store (default: what MLflow is configured for, `MLFLOW_TRACKING_URI`).
+        uri: of the tracking store (default: MLflow's configuration, `MLFLOW_TRACKING_URI`).
     """
 
     package, extra = "mlflow", "mlflow"
@@ -147,19 +140,19 @@ class MLflow(Tracker):
         known = self._client.get_experiment_by_name(run.title)
         self._experiment = known.experiment_id if known else self._client.create_experiment(run.title)
 
-    def open(self, unit: Key, settings: Mapping[str, Any]) -> Any:
+    def open(self, unit: Key, settings: Settings) -> Run:
         run = self._client.create_run(self._experiment, run_name=_name(unit))
         identifier = run.info.run_id
         params = [self._entities.Param(key, str(value)[:500]) for key, value in settings.items()]
-        for first in range(0, len(params), 100):  # as many as MLflow takes at once
+        for first in range(0, len(params), 100):  # MLflow's limit per call
             self._client.log_batch(identifier, params=params[first : first + 100])
         return identifier
 
-    def log(self, run: Any, metrics: Mapping[str, float], step: int) -> None:
+    def log(self, run: Run, metrics: Mapping[str, float], step: int) -> None:
         now_ms = int(time.time() * 1000)
         self._client.log_batch(run, metrics=[self._entities.Metric(k, v, now_ms, step) for k, v in metrics.items()])
 
-    def close(self, run: Any, summary: Mapping[str, float], artifacts: list[Path], *, finished: bool) -> None:
+    def close(self, run: Run, summary: Mapping[str, float], artifacts: list[Path], *, finished: bool) -> None:
         for key, value in summary.items():
             self._client.log_metric(run, key, value)
         for path in artifacts:
@@ -168,28 +161,28 @@ class MLflow(Tracker):
 
 
 class WandB(Tracker):
-    """Logs to Weights & Biases, as `wandb` is configured (`WANDB_MODE=offline` keeps everything on this machine).
+    """A logger to Weights & Biases in the configuration of `wandb` (`WANDB_MODE=offline` sends nothing).
 
     Args:
         project: of the runs (default: `paota`); the experiment's name groups them.
-        options: further arguments of `wandb.init`, e.g. `mode="offline"`, `dir=...`, `tags=[...]`.
+        options: other arguments of `wandb.init`, e.g. `mode="offline"`, `dir=...`, `tags=[...]`.
     """
 
     package, extra = "wandb", "wandb"
 
-    def __init__(self, project: str = "paota", **options: Any) -> None:
+    def __init__(self, project: str = "paota", **options: object) -> None:
         self._project, self._options = project, options
 
-    def open(self, unit: Key, settings: Mapping[str, Any]) -> Any:
+    def open(self, unit: Key, settings: Settings) -> Run:
         return self.module.init(
             project=self._project, group=self.run.title, name=_name(unit), config=dict(settings), reinit="create_new",
             **self._options,
         )  # fmt: skip
 
-    def log(self, run: Any, metrics: Mapping[str, float], step: int) -> None:
+    def log(self, run: Run, metrics: Mapping[str, float], step: int) -> None:
         run.log(dict(metrics), step=step)
 
-    def close(self, run: Any, summary: Mapping[str, float], artifacts: list[Path], *, finished: bool) -> None:
+    def close(self, run: Run, summary: Mapping[str, float], artifacts: list[Path], *, finished: bool) -> None:
         run.summary.update(dict(summary))
         if artifacts:
             artifact = self.module.Artifact(f"run-{run.id}", type="paota-unit")
@@ -199,7 +192,7 @@ class WandB(Tracker):
         run.finish(exit_code=0 if finished else 1)
 
 
-def _needed(package: str, extra: str) -> Any:
+def _needed(package: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(package)
     except ImportError:
@@ -210,7 +203,7 @@ def _name(unit: Key) -> str:
     return f"{unit[0]}, seed {unit[1]}"
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(table: Settings, prefix: str = "") -> Iterator[tuple[str, object]]:
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -219,7 +212,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _summary(run: Start, t: Trajectory) -> dict[str, float]:
-    """What a tracker's table of runs should show: all finite numbers."""
+    """Return the finite final numbers of a unit, for the tracker's table of runs."""
     values = {"final_accuracy": measures.final_accuracy(t), "final_loss": measures.final_loss(t)}
     for target in run.experiment.targets:
         values |= {f"{name}_to_{target:g}": measures.reach(t, target, column)
@@ -231,7 +224,7 @@ def _summary(run: Start, t: Trajectory) -> dict[str, float]:
 
 @contextmanager
 def _artifacts(run: Start, trajectory: Trajectory) -> Iterator[list[Path]]:
-    """The files of one unit, for as long as the block runs."""
+    """Yield the files of one unit, which exist during the `with` block."""
     with tempfile.TemporaryDirectory(prefix="paota-track-") as folder:
         here = Path(folder)
         files.write_text(here / "experiment.toml", files.to_toml(run.experiment.to_dict()))

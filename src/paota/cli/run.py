@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--resume is for a single process: run it without --distributed")
 
     from .. import simulate
-    from ..callbacks.live_stream import LiveStream
+    from ..callbacks.stream import LiveStream
     from ..results.checkpoint import Checkpoints
     from ..terminal.display import RunDisplay
 

@@ -22,9 +22,9 @@ from ..base.errors import UserError, one_line
 from ..base.files import read_json, to_toml, write_json, write_text
 from ..base.lock import only_one
 from ..callbacks.base import Round
-from ..callbacks.stopping import stopping_rules
+from ..callbacks.group import stopping_rules
 from ..experiment.experiment import AlgorithmConfig, Experiment
-from ..results.contents import fingerprints
+from ..results.checkpoint import fingerprints
 from ..results.folder import write_folder
 from ..results.result import Result
 from ..simulate.conditions import attendance_of, computing_latencies, conditions_of

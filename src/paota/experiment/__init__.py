@@ -1,1 +1,1 @@
-"""The vocabulary of an experiment file: its sections, its presets and the reference of all settings."""
+"""Experiment files: sections, presets and the reference of all settings."""

@@ -1,29 +1,24 @@
-"""An experiment: one setting and the algorithms that meet in it. Everything has the paper's value as default."""
+"""An experiment: settings, and the algorithms that run under them. The defaults are the paper's values."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..air.settings import Air
 from ..base import settings as _settings
 from ..base.errors import UnknownSetting, UserError, is_plain, unknown_name
 from ..base.plugins import load_plugin, refuse_untrusted, trust, whole_path
 from ..base.registry import ALGORITHMS, DATASETS, MODELS
+from ..base.types import Settings, Table
 from ..data.settings import Data
-from ..faults.settings import Faults, Guards
 from ..models.settings import ModelChoice
-from ..power.settings import Power
-from ..server.settings import ServerSettings
-from ..timing.settings import Timing
 from ..timing.timeline import Horizon
-from ..training.settings import Evaluation, Training
+from ..training.settings import Evaluation
 from .files import parse_assignment, read_preset, read_toml
-from .recorded import RecordedExperiment
-from .sections import OVERRIDABLE, SECTIONS, TOP_KEYS, TopSettings, check_name
+from .sections import OVERRIDABLE, SECTIONS, TOP_KEYS, OverridableSections, TopSettings, check_name
 
 if TYPE_CHECKING:
     from ..algorithms.base import Algorithm
@@ -31,25 +26,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlgorithmConfig:
-    """One line of the comparison: an algorithm, its label, and the sections in which it departs from the experiment."""
+class AlgorithmConfig(OverridableSections):
+    """One entry of `[[algorithms]]` with all its settings; its sections contain the entry's changes.
+
+    Args:
+        label: unique name in the experiment.
+        algorithm: the algorithm with its own settings.
+        overrides: the entry's changes, by section.
+    """
 
     label: str
     algorithm: Algorithm
-    training: Training
-    server: ServerSettings
-    timing: Timing
-    air: Air
-    power: Power
-    faults: Faults
-    guards: Guards
-    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    overrides: Mapping[str, Settings] = field(default_factory=dict)
 
     @property
     def algorithm_name(self) -> str:
+        """The registered name of the algorithm."""
         return ALGORITHMS.name_of(type(self.algorithm))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Table:
+        """Return the entry as in an experiment file."""
         name = self.algorithm_name
         label = {} if self.label == name else {"label": self.label}
         return {"name": name, **label, **_settings.to_dict(self.algorithm), **self.overrides}
@@ -59,8 +55,23 @@ DEFAULT_ALGORITHMS = ({"name": "paota"}, {"name": "local-sgd"}, {"name": "cotaf"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Experiment:
-    """The whole setting. Make one with `Experiment.from_dict`, `.from_file` or `.preset`; change one with `.override`."""
+class Experiment(OverridableSections):
+    """All settings of an experiment.
+
+    `Experiment.from_dict`, `.from_file` and `.preset` make one; `.override` returns a changed copy.
+
+    Args:
+        name: of the run.
+        horizon: number of rounds, or simulated seconds.
+        seed: of the first run.
+        targets: accuracies (0 to 1) for which time and rounds are reported.
+        data: section `[data]`.
+        model_choice: section `[model]`.
+        evaluation: section `[evaluation]`.
+        algorithms: entries of `[[algorithms]]`.
+        plugins: absolute paths of Python files.
+        base: folder of relative paths in the file.
+    """
 
     name: str
     horizon: Horizon
@@ -68,17 +79,10 @@ class Experiment:
     targets: tuple[float, ...]
     data: Data
     model_choice: ModelChoice
-    training: Training
-    server: ServerSettings
-    timing: Timing
-    air: Air
-    power: Power
     evaluation: Evaluation
-    faults: Faults
-    guards: Guards
     algorithms: tuple[AlgorithmConfig, ...]
-    plugins: tuple[str, ...] = ()  # whole paths
-    base: Path = field(default=Path(), compare=False)  # relative paths in the file start here
+    plugins: tuple[str, ...] = ()
+    base: Path = field(default=Path(), compare=False)
 
     def __repr__(self) -> str:
         names = ", ".join(config.label for config in self.algorithms)
@@ -86,33 +90,34 @@ class Experiment:
 
     @property
     def model(self) -> Model:
-        made: Model = self.model_choice.name
-        return made
+        """The model with its settings."""
+        model: Model = self.model_choice.name
+        return model
 
     @property
     def code(self) -> tuple[str, ...]:
-        """The Python code of the user's own that it names: plug-ins, and a model as `file.py:build` or `module:build`."""
+        """The user's Python code that the experiment names: plug-ins, and a model as `file.py:build` or `module:build`."""
         return _code(self.plugins, self.model)
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any], *, base: Path = Path(), trust_plugins: bool = True) -> Experiment:
-        """From nested tables in the vocabulary of the experiment file.
+    def from_dict(cls, table: Settings, *, base: Path = Path(), trust_plugins: bool = True) -> Experiment:
+        """Return the experiment that nested tables describe, with the keys of the experiment file.
 
         Args:
-            table: what differs from the paper; missing keys take the paper's values.
-            base: the folder in which relative paths start.
-            trust_plugins: import the Python code that the table names; if False, nothing is imported, and code that the
-                user of this process has not named before is refused.
+            table: differences from the paper; missing keys take the paper's values.
+            base: folder of relative paths.
+            trust_plugins: import the Python code that the table names. If False, nothing is imported, and code that the user
+                of this process did not name before is refused.
         """
         try:
             return cls._parsed(table, base, trust_plugins)
         except UnknownSetting as error:
-            from .reference import explained
+            from .reference import explained  # start-up time
 
             raise explained(error) from None
 
     @classmethod
-    def _parsed(cls, table: Mapping[str, Any], base: Path, trust_plugins: bool) -> Experiment:
+    def _parsed(cls, table: Settings, base: Path, trust_plugins: bool) -> Experiment:
         known = [*TOP_KEYS, *SECTIONS, "algorithms"]
         for key in table:
             if key not in known:
@@ -127,7 +132,7 @@ class Experiment:
         for file in plugins if trust_plugins else ():
             load_plugin(file, "plugins")
         table = _locate_files(_name_dataset(table), base)
-        sections: dict[str, Any] = {
+        sections: Table = {
             name: _settings.parse(section, table.get(name, {}), name) for name, section in SECTIONS.items()
         }
         horizon = Horizon(rounds=100) if top.rounds is None else Horizon(rounds=top.rounds)
@@ -141,37 +146,37 @@ class Experiment:
 
     @classmethod
     def from_file(cls, path: str | Path, *, trust_plugins: bool = True) -> Experiment:
-        """From a TOML file.
+        """Return the experiment in a TOML file.
 
         Args:
-            path: of the file; relative paths in it start at its own folder.
+            path: of the file; relative paths in it start at its folder.
             trust_plugins: as for `from_dict`.
         """
         return cls.from_dict(read_toml(path), base=Path(path).parent, trust_plugins=trust_plugins)
 
     @classmethod
     def preset(cls, name: str) -> Experiment:
-        """One of the experiments that come with the package.
+        """Return one of the experiments that come with the package.
 
         Args:
             name: "paper", "quick", ...; `paota presets` lists them.
         """
         return cls.from_dict(read_preset(name))
 
-    def override(self, changes: Mapping[str, Any]) -> Experiment:
-        """A copy with some settings changed.
+    def override(self, changes: Settings) -> Experiment:
+        """Return a copy with some settings changed.
 
         Args:
-            changes: dotted keys and their values, `{"timing.period_s": 6, "algorithms.paota.payload": "update"}`; the same
-                vocabulary as `--set`.
+            changes: dotted keys and their values, as for `--set`:
+                `{"timing.period_s": 6, "algorithms.paota.payload": "update"}`.
         """
         table = self.to_dict()
-        if hasattr(self.model, "written_name"):  # a file cannot say more of it than its name
+        if hasattr(self.model, "written_name"):  # a file holds no more than its name
             table["model"] = {"name": self.model}
         return Experiment.from_dict(override(table, changes), base=self.base)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Every setting spelled out, as the file that would give this experiment."""
+    def to_dict(self) -> Table:
+        """Return every setting, as nested tables in the form of an experiment file."""
         end = {"rounds": self.horizon.rounds, "duration_s": self.horizon.duration_s}
         return {
             "name": self.name,
@@ -187,8 +192,38 @@ class Experiment:
         }
 
 
-def _name_dataset(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`data.dataset = dataset`, an object, means its name, under which it is registered from now on."""
+@dataclass(frozen=True, kw_only=True)
+class RecordedExperiment:
+    """The experiment of a run folder that needs code which is not loaded here: its table as written.
+
+    Args:
+        table: the content of `experiment.toml`.
+        why: one sentence that names what is missing.
+    """
+
+    table: Settings
+    why: str
+
+    def __repr__(self) -> str:
+        return f"<paota.RecordedExperiment '{self.name}', as data only: {self.why.partition(':')[0]}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the run."""
+        return str(self.table.get("name", "run"))
+
+    @property
+    def targets(self) -> tuple[float, ...]:
+        """The target accuracies."""
+        return tuple(float(target) for target in self.table.get("targets", ()))
+
+    def to_dict(self) -> Table:
+        """Return the table as written."""
+        return dict(self.table)
+
+
+def _name_dataset(table: Settings) -> Settings:
+    """Register a data set that is given as an object in `data.dataset`, and replace it by its name."""
     mine = table.get("data")
     given = mine.get("dataset") if isinstance(mine, Mapping) else None
     if given is None or not hasattr(given, "x_train"):
@@ -197,8 +232,8 @@ def _name_dataset(table: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**table, "data": {**table["data"], "dataset": given.name}}
 
 
-def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
-    """Files named relative to the experiment file get their whole path, so that the settings mean the same anywhere."""
+def _locate_files(table: Settings, base: Path) -> Settings:
+    """Make paths relative to the experiment file absolute, so that settings mean the same in any folder."""
     located = dict(table)
     for section, key in (("data", "dataset"), ("timing", "trace_file"), ("timing", "fleet_file")):
         mine = table.get(section)
@@ -207,29 +242,29 @@ def _locate_files(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
             with contextlib.suppress(OSError):
                 if (base / name).exists():
                     located[section] = {**located[section], key: str((base / name).resolve())}
-    if isinstance(entries := table.get("algorithms"), list | tuple):  # each may have sections of its own
+    if isinstance(entries := table.get("algorithms"), list | tuple):  # each may override sections
         located["algorithms"] = [_locate_files(one, base) if isinstance(one, Mapping) else one for one in entries]
     return located
 
 
-def _locate_model(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
-    """`model = net` means `model = {"name": net}`, and a name "module:attribute" gets its whole path like other files."""
+def _locate_model(table: Settings, base: Path) -> Settings:
+    """Read `model = net` as `model = {"name": net}`, and make the path in a name `file.py:attribute` absolute."""
     mine = table.get("model", {})
     if not isinstance(mine, Mapping):
         mine = {"name": mine}
     if isinstance(name := mine.get("name"), str) and ":" in name and name not in MODELS:
-        from ..models.custom import ImportedModel
+        from ..models.custom import ImportedModel  # start-up time
 
         mine = {**mine, "name": ImportedModel.beside(base, name)}
     return {**table, "model": mine}
 
 
-def _code(plugins: tuple[str, ...], model: Any) -> tuple[str, ...]:
+def _code(plugins: tuple[str, ...], model: object) -> tuple[str, ...]:
     name = getattr(model, "written_name", "")
     return (*plugins, name) if ":" in name else plugins
 
 
-def _algorithms(entries: Any, table: Mapping[str, Any]) -> tuple[AlgorithmConfig, ...]:
+def _algorithms(entries: object, table: Settings) -> tuple[AlgorithmConfig, ...]:
     if not isinstance(entries, list | tuple) or not entries:
         raise UserError(
             "algorithms must be a list of tables with at least one entry, e.g. [[algorithms]] name = 'paota'"
@@ -247,7 +282,7 @@ def _algorithms(entries: Any, table: Mapping[str, Any]) -> tuple[AlgorithmConfig
         if not isinstance(label, str) or not label.strip() or not is_plain(label):
             raise UserError(f"{where}.label must be a text without control characters, not {label!r:.80}")
         overrides = {key: entry.pop(key) for key in OVERRIDABLE if key in entry}
-        sections: dict[str, Any] = {}
+        sections: Table = {}
         for key in OVERRIDABLE:
             own = overrides.get(key, {})
             if not isinstance(own, Mapping):
@@ -259,16 +294,16 @@ def _algorithms(entries: Any, table: Mapping[str, Any]) -> tuple[AlgorithmConfig
     labels = [c.label for c in made]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
-        raise UserError(f"two algorithms are labelled '{twice}': give one of them a label of its own")
+        raise UserError(f"two algorithms are labelled '{twice}': give one of them another label")
     return tuple(made)
 
 
-def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`table` with dotted keys set: {"air.n0_dbm_per_hz": -74}; `algorithms.LABEL.key` reaches into one algorithm."""
-    changed: dict[str, Any] = {key: _copy(value) for key, value in table.items()}
+def override(table: Settings, changes: Settings) -> Table:
+    """Return `table` with dotted keys set, such as {"air.n0_dbm_per_hz": -74} or "algorithms.LABEL.key"."""
+    changed: Table = {key: _copy(value) for key, value in table.items()}
     for dotted, value in changes.items():
         first, *rest = dotted.split(".")
-        if not rest and first in ("rounds", "duration_s"):  # the one replaces the other
+        if not rest and first in ("rounds", "duration_s"):  # one replaces the other
             changed.pop("duration_s" if first == "rounds" else "rounds", None)
         if first == "algorithms" and rest:
             entries = [dict(entry) for entry in changed.get("algorithms", DEFAULT_ALGORITHMS)]
@@ -290,35 +325,36 @@ def override(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     return changed
 
 
-def _put(table: dict[str, Any], keys: list[str], value: Any, dotted: str) -> None:
+def _put(table: Table, keys: Sequence[str], value: object, dotted: str) -> None:
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            from .reference import explained
+            from .reference import explained  # start-up time
 
             raise explained(UnknownSetting(dotted, [*TOP_KEYS, *SECTIONS]))
     table[keys[-1]] = value
 
 
 def _copy(value: Any) -> Any:
+    """Return nested tables and lists with every container copied."""
     if isinstance(value, Mapping):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def as_experiment(
-    source: Experiment | RecordedExperiment | Mapping[str, Any] | str | Path | None,
+    source: Experiment | RecordedExperiment | Settings | str | Path | None,
     changes: Iterable[str] = (),
     plugins: Iterable[str | Path] = (),
     *,
     trust_plugins: bool = True,
 ) -> Experiment:
-    """Whatever a user may hand over.
+    """Return the experiment that a user gives in any form.
 
     Args:
-        source: nothing (the paper), an experiment, a table, a file.
+        source: None (the paper), an experiment, a table or a file.
         changes: `section.key=value` assignments.
-        plugins: Python files beside those that the experiment names; relative paths start at the current folder.
+        plugins: more Python files than the experiment names; relative paths start at the current folder.
         trust_plugins: as for `Experiment.from_dict`.
     """
     if isinstance(source, RecordedExperiment):
@@ -327,13 +363,10 @@ def as_experiment(
     if isinstance(source, Experiment):
         return source.override(assignments) if assignments else source
     base = Path()
-    if source is None:
-        table: Mapping[str, Any] = {}
-    elif isinstance(source, Mapping):
-        table = source
-    else:
-        table, base = read_toml(source), Path(source).parent
-    table = override(table, assignments)
+    if isinstance(source, str | Path):
+        base = Path(source).parent
+        source = read_toml(source)
+    table = override(source or {}, assignments)
     if more := [whole_path(Path(file), "--plugin") for file in plugins]:
         named = table.get("plugins", [])
         table = {**table, "plugins": [*named, *more] if isinstance(named, list) else named}

@@ -7,18 +7,18 @@ import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from ..base.bounded import read_regular
 from ..base.errors import UserError, nearest, unknown_name
 from ..base.registry import ALGORITHMS
+from ..base.types import Json, Table
 
 MAX_FILE_BYTES = 2**20
 PRESETS = Path(__file__).parent / "presets"
 
 
-def parse_assignment(text: str) -> tuple[str, Any]:
-    """`--set section.key=value` -> (key, typed value); the value is TOML, and a bare word is a text."""
+def parse_assignment(text: str) -> tuple[str, Json]:
+    """Return key and value of `--set section.key=value`. The value is TOML; a bare word is a text."""
     key, equals, raw = text.partition("=")
     key = key.strip()
     if not equals or not key:
@@ -29,10 +29,11 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         return key, raw.strip()
 
 
-def read_toml(path: str | Path) -> dict[str, Any]:
+def read_toml(path: str | Path) -> Table:
+    """Return the table in an experiment file."""
     file = Path(path)
-    if not os.path.isfile(file):  # noqa: PTH113  false, too, for what is no path at all
-        raise UserError(f"no such experiment file: '{path}'{_meant_by_file(str(path))}")
+    if not os.path.isfile(file):  # noqa: PTH113  also false for an invalid path
+        raise UserError(f"no such experiment file: '{path}'{_hint(str(path))}")
     content = read_regular(file, most=MAX_FILE_BYTES)
     try:
         return parse_toml(content.decode("utf-8"))
@@ -40,8 +41,8 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise UserError(f"'{path}' is not a valid TOML file: {error}") from None
 
 
-def _meant_by_file(name: str) -> str:
-    """What somebody may mean who gives the name of a preset or of an algorithm where a file is due."""
+def _hint(name: str) -> str:
+    """Return a hint for a name of a preset or of an algorithm in place of a file."""
     if name in preset_names():
         return f"; did you mean the preset, '--preset {name}'?"
     known = "." not in name and nearest(name, list(ALGORITHMS), ALGORITHMS.aliases, cutoff=0.85)
@@ -49,27 +50,29 @@ def _meant_by_file(name: str) -> str:
 
 
 def choosing(algorithms: Iterable[str]) -> str:
-    """The option of the command line that runs these algorithms; words that others use stand for the names that are meant."""
+    """Return the command-line option that runs these algorithms; names in other frameworks are translated."""
     names = [nearest(name, list(ALGORITHMS), ALGORITHMS.aliases) or name for name in algorithms]
     return "--set 'algorithms=[" + ", ".join(f'{{name="{name}"}}' for name in names) + "]'"
 
 
-# A key of many parts: the parser's time grows with the square of their number.
+# A key of many parts: parsing time grows with the square of their number.
 _DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""")
 
 
-def parse_toml(text: str) -> dict[str, Any]:
-    """The table that a TOML text holds; a ValueError says what is wrong with it."""
+def parse_toml(text: str) -> Table:
+    """Return the table in a TOML text; a ValueError says what is wrong with it."""
     if _DEEP_KEY.search(text):
         raise ValueError("a key has more than 64 parts")
     return tomllib.loads(text)
 
 
 def preset_names() -> list[str]:
+    """Return the names of the presets, sorted."""
     return sorted(file.stem for file in PRESETS.glob("*.toml"))
 
 
-def read_preset(name: str) -> dict[str, Any]:
+def read_preset(name: str) -> Table:
+    """Return the table of a preset."""
     if name not in preset_names():
         raise unknown_name("preset", name, preset_names())
     return read_toml(PRESETS / f"{name}.toml")

@@ -1,7 +1,6 @@
-"""Every setting as a fact: its key, unit, default, range, alternatives and one sentence. And which one somebody meant.
+"""The reference of all settings: key, unit, default, range, alternatives and one sentence each. And suggestions.
 
-`paota settings`, the reference page and the suggestions of error sentences are made of this; it reads the dataclasses
-that the settings are, so that nothing is said twice.
+`paota settings`, the reference page and the suggestions in error messages read the settings' dataclasses through it.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ import types
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ..base.errors import UnknownSetting, UserError, listed, nearest, plain
 from ..base.registry import ALGORITHMS, Registry
 from ..base.settings import fields
+from ..base.types import Json, Settings
 from .sections import OVERRIDABLE, SECTIONS, TopSettings
 
-ALGORITHM = "algorithms.LABEL"  # where `--set` reaches an option of one algorithm
+ALGORITHM = "algorithms.LABEL"  # section in the keys of an algorithm's options
 MOST_SUGGESTIONS = 3
-ALIKE = 0.72  # of two words, by difflib; less and strangers are called relatives
-UNITS = {  # by how a name ends, the longest first
+ALIKE = 0.72  # least difflib ratio of two similar words
+UNITS = {  # by the ending of a name, the longest first
     "_dbm_per_hz": "dBm/Hz", "_mbit_per_s": "Mbit/s", "_gflop_per_s": "GFLOP/s", "_per_s": "1/s", "_symbols": "symbols",
     "_rounds": "rounds", "_samples": "samples", "_rad": "rad", "_ghz": "GHz", "_hz": "Hz",
     "_db": "dB", "_s": "s", "_w": "W", "_m": "m",
@@ -33,15 +32,24 @@ TYPES = {float: "number", int: "whole number", str: "text", bool: "true or false
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One setting: where it stands, what it may be, and what it is for.
+    """One setting.
 
-    `under` is (the key of a choice, the alternative) for options that exist only with that alternative.
+    Args:
+        section: table of the experiment file; "" for the top.
+        name: key in the section.
+        kind: type in words.
+        default: value without an entry; the name of the alternative for a choice.
+        range: allowed values, in words.
+        doc: one sentence.
+        aliases: names in other frameworks.
+        choices: registry of the alternatives of a choice.
+        under: (key of the choice, alternative) for an option that exists only with this alternative.
     """
 
     section: str
     name: str
     kind: str
-    default: Any
+    default: Json
     range: str
     doc: str
     aliases: tuple[str, ...]
@@ -50,16 +58,16 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """As `--set` takes it."""
+        """The key that `--set` takes."""
         return f"{self.section}.{self.name}" if self.section else self.name
 
     @property
     def unit(self) -> str:
-        """From how the name ends; "" where it has none."""
+        """The unit in the ending of the name; "" without one."""
         return next((unit for end, unit in UNITS.items() if self.name.endswith(end)), "")
 
-    def meant(self, given: str = "") -> str:
-        """For `did you mean ...?`: the key, unless it is what was `given`, and the choice that it needs."""
+    def suggestion(self, given: str = "") -> str:
+        """Return the text for `did you mean ...?`: the key, unless it equals `given`, and the choice that it needs."""
         if self.section == ALGORITHM:
             return f"'{self.key}', an option of some algorithms"
         if self.under is None:
@@ -69,12 +77,12 @@ class Setting:
 
 
 def sections() -> list[str]:
-    """The tables of an experiment file; the top of the file is ""."""
+    """Return the tables of an experiment file; "" is the top of the file."""
     return ["", *SECTIONS, "algorithms"]
 
 
 def settings_of(section: str) -> list[Setting]:
-    """All settings of a section, those of each alternative after its choice."""
+    """Return all settings of a section; the options of its alternatives follow each choice."""
     if section == "algorithms":
         return [one for name in ALGORITHMS for one in options_of(ALGORITHMS, name, ALGORITHM, "name")]
     found = []
@@ -87,29 +95,29 @@ def settings_of(section: str) -> list[Setting]:
 
 
 def all_settings() -> list[Setting]:
-    """Of every section."""
+    """Return the settings of every section."""
     return [one for section in sections() for one in settings_of(section)]
 
 
 def options_of(registry: Registry, name: str, section: str, choice: str) -> list[Setting]:
-    """The settings of one alternative; none for things that are no settings, such as data sets."""
+    """Return the options of one alternative; none for objects without settings, such as data sets."""
     thing = registry[name]
     return list(_of_class(thing, section, (choice, name))) if isinstance(thing, type) and nameable(thing) else []
 
 
-def nameable(thing: Any) -> bool:
-    """False for what stands in a run folder in place of a model that was given in Python: no file can ask for it."""
+def nameable(thing: object) -> bool:
+    """Return False for the placeholder of a model that was given in Python: files cannot select it."""
     return not hasattr(thing, "written_name")
 
 
 def sentence_of(registry: Registry, name: str) -> str:
-    """What an alternative is, in the first sentence or line of its docstring."""
+    """Return the first paragraph of an alternative's docstring."""
     text = inspect.getdoc(registry[name]) or ""
     return text.split("\n\n")[0].replace("\n", " ")
 
 
-def shown(default: Any) -> str:
-    """A default as an experiment file would write it; "absent" for None."""
+def shown(default: Json) -> str:
+    """Return a default in the notation of an experiment file; "absent" for None."""
     if default is None:
         return "absent"
     if isinstance(default, bool):
@@ -120,25 +128,25 @@ def shown(default: Any) -> str:
 
 
 def explained(error: UnknownSetting) -> UserError:
-    """The sentence for a setting that does not exist, with those in all sections that may be meant."""
+    """Return the error for an unknown setting, with the most similar settings of all sections."""
     section, _, name = error.name.rpartition(".")
     here = {known.rpartition(".")[2]: known for known in error.known}
     near = nearest(name, list(here), cutoff=1.0)
     elsewhere = _meant(name, section)
     if not near and not any(plain(name) in map(plain, (one.name, *one.aliases)) for one in elsewhere):
-        near = nearest(name, list(here), cutoff=ALIKE)  # a word alike in its own place, before those elsewhere
-    meant = [f"'{here[near]}'"] if near else [one.meant(error.name) for one in elsewhere]
+        near = nearest(name, list(here), cutoff=ALIKE)  # a similar word in the same section comes first
+    meant = [f"'{here[near]}'"] if near else [one.suggestion(error.name) for one in elsewhere]
     hint = f"did you mean {' or '.join(meant)}?" if meant else listed(sorted(error.known))
     return UserError(f"unknown setting '{error.name}': {hint}")
 
 
 def meant_by(name: str) -> list[Setting]:
-    """The settings that somebody may mean by a bare name, such as that of an option: the same word or a synonym."""
+    """Return the settings with a name or an alias equal to `name`, such as an unknown option of the command line."""
     return _exact(name, all_settings())[:MOST_SUGGESTIONS]
 
 
 def _meant(name: str, section: str) -> list[Setting]:
-    """The settings that `name` may stand for: the same word or a synonym, then words alike; in its own section first."""
+    """Return the settings that `name` may mean: equal names or aliases, then similar ones; the own section first."""
     every = all_settings()
     home = ALGORITHM if section.startswith("algorithms") else section
     own = [one for one in every if one.section == home]
@@ -163,7 +171,7 @@ def _alike(name: str, among: list[Setting]) -> list[Setting]:
 
 
 def _once(found: list[Setting]) -> list[Setting]:
-    """Every key once: alternatives may share an option."""
+    """Return each key once; alternatives may share an option."""
     return list({one.key: one for one in reversed(found)}.values())[::-1]
 
 
@@ -187,21 +195,21 @@ def _of_class(cls: type, section: str, under: tuple[str, str] | None) -> Iterato
         )
 
 
-_hints = functools.cache(typing.get_type_hints)  # most of the time that a suggestion takes
+_hints = functools.cache(typing.get_type_hints)  # slow; most of the time of a suggestion
 
 
-def _kind(hint: Any) -> str:
-    """A type in words: `float | None` is a number, a tuple a list of its elements."""
+def _kind(hint: object) -> str:
+    """Return a type in words: `float | None` is a number, a tuple is a list."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return _kind(next(argument for argument in arguments if argument is not type(None)))
     if origin is tuple:
         return f"list of {_kind(arguments[0])}s"
-    return TYPES.get(hint, "any")
+    return next((word for kind, word in TYPES.items() if kind is hint), "any")
 
 
-def _range(facts: Any, registry: Registry | None) -> str:
-    """`0 < x <= 1`, or the names to choose from."""
+def _range(facts: Settings, registry: Registry | None) -> str:
+    """Return `0 < x <= 1`, or the names of the alternatives."""
     if registry is not None:
         return ", ".join(name for name in registry if nameable(registry[name]))
     if "options" in facts:

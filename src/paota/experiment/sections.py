@@ -1,17 +1,17 @@
-"""The sections of an experiment file, and what stands above them."""
+"""The sections of an experiment file, and the settings above them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ..air.settings import Air
 from ..base import settings
 from ..base.errors import UserError, is_plain
 from ..base.rng import LARGEST_SEED
 from ..base.settings import setting
+from ..base.types import Settings
 from ..data.settings import Data
 from ..faults.settings import Faults, Guards
 from ..models.settings import ModelChoice
@@ -24,14 +24,39 @@ SECTIONS = {
     "data": Data, "model": ModelChoice, "training": Training, "timing": Timing,
     "server": ServerSettings, "air": Air, "power": Power, "evaluation": Evaluation, "faults": Faults, "guards": Guards,
 }  # fmt: skip
-OVERRIDABLE = ("training", "server", "timing", "air", "power", "faults", "guards")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverridableSections:
+    """The sections that an entry of `[[algorithms]]` may change for itself.
+
+    Args:
+        training: section `[training]`.
+        server: section `[server]`.
+        timing: section `[timing]`.
+        air: section `[air]`.
+        power: section `[power]`.
+        faults: section `[faults]`.
+        guards: section `[guards]`.
+    """
+
+    training: Training
+    server: ServerSettings
+    timing: Timing
+    air: Air
+    power: Power
+    faults: Faults
+    guards: Guards
+
+
+OVERRIDABLE = tuple(field.name for field in dataclasses.fields(OverridableSections))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopSettings:
-    """What stands above the sections of an experiment file."""
+    """The settings above the sections of an experiment file."""
 
-    name: str = setting("paper", doc="What the run is called.")
+    name: str = setting("paper", doc="Name of the run.")
     rounds: int | None = setting(
         None,
         low=1,
@@ -46,33 +71,34 @@ class TopSettings:
         0,
         low=0,
         high=LARGEST_SEED,
-        doc="Of the first repetition; the next ones count up.",
+        doc="Seed of the first run; later runs use the following integers.",
         aliases=("random_seed", "random_state"),
     )
     targets: tuple[float, ...] = setting(
         (0.5, 0.6, 0.7, 0.8),
         low=0,
         high=1,
-        doc="Test accuracies whose seconds and rounds the results tell.",
+        doc="Target accuracies for which time and rounds are reported.",
         aliases=("target", "target_accuracy"),
     )
     plugins: tuple[str, ...] = setting(
         (),
-        doc="Python files that register things of your own; paths relative to the experiment file.",
+        doc="Python files that register your own algorithms, models, ...; paths relative to the experiment file.",
         aliases=("plugin",),
     )
 
 
-TOP_KEYS = tuple(f.name for f in dataclasses.fields(TopSettings))
+TOP_KEYS = tuple(field.name for field in dataclasses.fields(TopSettings))
 
 
 def check_name(name: str) -> None:
+    """Refuse an experiment's name with control characters."""
     if not is_plain(name):
         raise UserError(f"experiment.name must be a text without control characters, not {name!r:.80}")
 
 
-def check_outline(table: Mapping[str, Any]) -> None:
-    """Refuse a table that is no experiment whatever code it needs: wrong types of settings that every experiment has."""
+def check_outline(table: Settings) -> None:
+    """Refuse a table with wrong types of common settings, without the code that the experiment needs."""
     settings.check_types(TopSettings, table, "experiment")
     check_name(table.get("name", ""))
     for name, section in SECTIONS.items():

@@ -1,1 +1,1 @@
-"""What a run leaves behind: results, run folders, checkpoints and measures."""
+"""Results of runs: trajectories, run folders, checkpoints and measures."""

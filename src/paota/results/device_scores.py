@@ -1,41 +1,41 @@
-"""Devices as people: how well the global model serves each of them.
+"""Device scores: the accuracy of the global model on data like each device's own.
 
-**A device's own accuracy** is the accuracy on test samples, with every label counting as often as among the device's own
-training samples: what its owner would see on new data of the same kind. It needs no further pass through the model: the
-test set's right answers are counted by label at every look. A label that the test set lacks does not count; a device
-that holds no other has no own accuracy (NaN). Where the model brings its own score, that score takes the accuracy's place.
+**The own accuracy of a device** is the accuracy on test samples, weighted by the shares of the labels in the device's
+training samples. It estimates the accuracy on new data of the same kind. It needs no further evaluation of the model:
+correct answers are counted by label in every evaluation. A label that the test set lacks does not count; a device that
+holds no other label has no own accuracy (NaN). If the model brings its own score, that score replaces the accuracy.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.files import Columns
 from ..data.dataset import kinds_of
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from ..data.dataset import Dataset
     from ..data.shards import Shards
 
-Floats = NDArray[np.float64]
-MAX_RECORDS = 2_000_000  # rows of a trajectory; of more, the last looks are kept
+MAX_RECORDS = 2_000_000  # rows of a trajectory; beyond them only the last evaluations are kept
 
 
-def own_scores(score_by_label: NDArray[Any], dataset: Dataset, shards: Shards) -> Floats:
-    """The own accuracy of each device, [K].
+def own_scores(score_by_label: Float[np.ndarray, " C"], dataset: Dataset, shards: Shards) -> Float[np.ndarray, " K"]:
+    """Return the own accuracy of each device.
 
     Args:
-        score_by_label: sum of the score over the test samples of each label, [C].
-        dataset: whose test samples were judged.
-        shards: who holds which training samples.
+        score_by_label: sum of the score over the test samples of each label.
+        dataset: with these test samples.
+        shards: the training samples of each device.
     """
     count = np.bincount(kinds_of(dataset.y_test), minlength=dataset.num_classes)
     mean = np.divide(score_by_label, count, out=np.zeros(len(count)), where=count > 0)
     labels = kinds_of(dataset.y_train[shards.indices])
-    # The mean over a device's samples of their label's accuracy is the mean over labels, weighted by its shares.
+    # The mean of the labels' accuracies over a device's samples is their mean, weighted by the device's shares.
     total, known = (
         np.add.reduceat(values[labels], shards.offsets[:-1]) for values in (mean, (count > 0).astype(float))
     )
@@ -43,39 +43,51 @@ def own_scores(score_by_label: NDArray[Any], dataset: Dataset, shards: Shards) -
 
 
 def device_score_records(
-    looks: NDArray[np.int64], score_by_label: NDArray[Any], dataset: Dataset, shards: Shards, *, every: int
-) -> Columns:
-    """Columns round, device, samples (that it holds) and accuracy, a row for each device at every `every`-th look.
+    evaluated: Int[np.ndarray, " E"], score_by_label: Float[np.ndarray, "E C"], dataset: Dataset, shards: Shards, *,
+    every: int,
+) -> Columns:  # fmt: skip
+    """Return the table of device scores: one row per device at every `every`-th evaluation.
 
     Args:
-        looks: rounds whose models were judged, [L], ascending.
-        score_by_label: of these models, [L, C].
-        every: 0 keeps the last look alone, which is kept in any case.
+        evaluated: rounds of the evaluated models, ascending.
+        score_by_label: sum of the score over the test samples of each label, for these models.
+        dataset: with these test samples.
+        shards: the training samples of each device.
+        every: 0 keeps only the last evaluation, which is kept in any case.
+
+    Returns:
+        Columns `round`, `device`, `samples` (number of training samples) and `accuracy`.
     """
     devices = shards.num_devices
-    wanted = [i for i in range(len(looks)) if i == len(looks) - 1 or (every and (i + 1) % every == 0)]
+    wanted = [i for i in range(len(evaluated)) if i == len(evaluated) - 1 or (every and (i + 1) % every == 0)]
     wanted = wanted[-max(1, MAX_RECORDS // devices) :]
     scores = [own_scores(score_by_label[i], dataset, shards) for i in wanted]
     return {
-        "round": np.repeat(looks[wanted], devices),
+        "round": np.repeat(evaluated[wanted], devices),
         "device": np.tile(np.arange(devices), len(wanted)),
         "samples": np.tile(shards.sizes, len(wanted)),
         "accuracy": np.concatenate([np.zeros(0), *scores]),
     }
 
 
-def final_scores(own: Columns) -> Floats:
-    """The own accuracies of the last look, [K]; empty where they were not recorded."""
+def final_scores(own: Columns) -> Float[np.ndarray, " K"]:
+    """Return the own accuracies of the last evaluation; empty if they were not recorded."""
     rounds = np.asarray(own.get("round", ()))
     return np.asarray(own["accuracy"], float)[rounds == rounds.max()] if len(rounds) else np.zeros(0)
 
 
 def by_device(metrics: Columns, devices: Columns, own: Columns) -> Columns:
-    """One row a device, [K], from the tables of one trajectory; what is not known is NaN.
+    """Return one row per device, from the three tables of one trajectory.
 
-    device; samples: that it holds; accuracy: its own, of the last model that was judged; participation: share of the
-    aggregations that it took part in; weight: its sum of weights beside an equal share (1); staleness_mean: rounds;
-    channel_gain_mean: of |h_k|^2 when it sent (NaN for a digital method).
+    Args:
+        metrics: the table of metrics.
+        devices: the table of devices.
+        own: the table of device scores.
+
+    Returns:
+        Columns of K rows; unknown values are NaN. `accuracy` is the device's own, of the last evaluated model;
+        `participation` the share of aggregations that use an update of the device; `weight` the sum of its weights,
+        relative to an equal share; `channel_gain_mean` the mean |h_k|^2 of its transmissions.
     """
     final = final_scores(own)
     device = np.asarray(devices.get("device", ()), int)
@@ -84,11 +96,11 @@ def by_device(metrics: Columns, devices: Columns, own: Columns) -> Columns:
     times = np.bincount(device, minlength=count)
     unknown = np.full(count, np.nan)
 
-    def total(column: str) -> Floats:
+    def total(column: str) -> Float[np.ndarray, " K"]:
         amounts = np.asarray(devices.get(column, np.full(len(device), np.nan)), float)
         return np.bincount(device, amounts, minlength=count).astype(float)
 
-    def mean(column: str) -> Floats:
+    def mean(column: str) -> Float[np.ndarray, " K"]:
         return np.divide(total(column), times, out=unknown.copy(), where=times > 0)
 
     columns: Columns = {
@@ -100,7 +112,7 @@ def by_device(metrics: Columns, devices: Columns, own: Columns) -> Columns:
         "staleness_mean": mean("staleness"),
         "channel_gain_mean": mean("channel_gain"),
     }
-    if len(device) < int(np.sum(metrics["ready"])):  # of a very large fleet, records of its first devices only
+    if len(device) < int(np.sum(metrics["ready"])):  # a very large fleet records only its first devices
         beyond = np.arange(count) > device.max(initial=-1)
         for name in ("participation", "weight"):
             columns[name] = np.where(beyond, np.nan, columns[name])

@@ -1,11 +1,12 @@
-"""What the seeds decide about a figure: intervals that cover what they say, and tests whose error stays below its level.
+"""Inference over seeds: confidence intervals, and tests whose error stays below the level.
 
-Everything is Student's t over whole seeds, so that methods are compared on the same draws. A figure that is relative to
-another (a gap relative to a rival's) is a ratio of two means; testing `mean(values - bound * yardstick)` against 0 is
-then an exact t-test, and the bounds that it does not reject are the interval (Fieller). A value that is only known to
-lie between two ends (a target that was not reached before the run ended, a minimum that no search has proven) enters
-every test with the end that speaks against what is tested; one that is unknown (NaN) lies between minus and plus
-infinity. So nothing unknown is evidence.
+Every interval and test is a Student t over whole seeds, so that methods are compared on the same draws. A figure relative
+to another one (a gap relative to a rival's) is a ratio of two means. The test of `mean(values - bound * yardstick)` against
+0 is then an exact t-test, and the bounds that it does not reject are the interval (Fieller).
+
+Some values are known only between two ends: a target that was not reached before the run ended, or a minimum that no
+search has proven. They enter every test with the end that opposes the tested claim. An unknown value (NaN) lies between
+minus and plus infinity, so it never counts as evidence.
 """
 
 from __future__ import annotations
@@ -21,30 +22,30 @@ from scipy.special import stdtr, stdtrit
 
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
-FEWEST_SEEDS = 5  # fewer decide nothing: seconds come in whole rounds, so three seeds may agree by chance
+FEWEST_SEEDS = 5  # fewer prove nothing: times are multiples of a round, so three seeds may agree by chance
 
 
 class Bounds(NamedTuple):
-    """A value of every seed, `[seeds]` each: `low` and `high` are equal where it is known."""
+    """Bounds of one value per seed, `[seeds]` each; `low` and `high` are equal if the value is known."""
 
     low: Floats
     high: Floats
 
     def minus(self, other: Bounds) -> Bounds:
-        """The difference, seed by seed; the difference of two that are unbounded is unknown."""
+        """Return the difference, seed by seed; NaN if both values are unbounded."""
         with np.errstate(invalid="ignore"):
             return Bounds(self.low - other.high, self.high - other.low)
 
 
 def known(values: ArrayLike) -> Bounds:
-    """Values `[seeds]` as they are."""
+    """Return known values `[seeds]` as bounds."""
     array = np.asarray(values, float)
     return Bounds(array, array)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A figure over the seeds with its 95 % interval; `unit` "%" and "points" are shown times 100."""
+    """A figure over the seeds with its 95 % interval; with the unit "%" or "points" the text shows it times 100."""
 
     value: float
     low: float
@@ -59,13 +60,13 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One figure, measured with every seed: the mean of `values`, relative to the mean of `yardstick` if there is one.
+    """One figure with a measurement per seed: the mean of `values`, relative to the mean of `yardstick` if given.
 
     Args:
-        values: `[seeds]` each end.
-        yardstick: `[seeds]` each end, above 0 on average; None stands for 1.
-        unit: of what is shown.
-        shown: the figure as people read it, an increasing function of it (a logarithm is tested, a share is shown).
+        values: `[seeds]`, both ends.
+        yardstick: `[seeds]`, both ends, above 0 on average; None means 1.
+        unit: of the shown figure.
+        shown: an increasing function that maps the tested figure to the shown one, such as a logarithm to a share.
     """
 
     values: Bounds
@@ -75,21 +76,21 @@ class Sample:
 
     @property
     def scale(self) -> Bounds:
-        """The yardstick of every seed."""
+        """The yardstick of every seed; 1 without one."""
         return known(np.ones(len(self.values.low))) if self.yardstick is None else self.yardstick
 
     def p_above(self, bound: float) -> float:
-        """One-sided p-value of "the figure is at most `bound`": small where the seeds show that it lies above."""
+        """Return the one-sided p-value of "the figure is at most `bound`"; small if the seeds show that it is larger."""
         return max(_p_positive(self.values.low - bound * end) for end in self.scale)
 
     def p_below(self, bound: float) -> float:
-        """One-sided p-value of "the figure is at least `bound`"."""
+        """Return the one-sided p-value of "the figure is at least `bound`"."""
         return max(_p_positive(bound * end - self.values.high) for end in self.scale)
 
     def estimate(self) -> Estimate:
-        """The figure and its interval, as shown; an unbounded end is infinite.
+        """Return the shown figure and its interval; an unbounded end is infinite.
 
-        Where only bounds are known: the lower one of the values, and the interval that holds for both of each.
+        If only bounds are known, the figure uses the lower ones, and the interval covers both ends.
         """
         low = min(_fieller(self.values.low, end)[0] for end in self.scale)
         high = max(_fieller(self.values.high, end)[1] for end in self.scale)
@@ -100,7 +101,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """`above` < figure < `below`: a superiority test if one end is given, an equivalence test (TOST) if both are."""
+    """The claim `above` < figure < `below`: one end gives a superiority test, two give an equivalence test (TOST)."""
 
     sample: Sample
     above: float = -math.inf
@@ -108,7 +109,7 @@ class Statement:
 
     @property
     def p_holds(self) -> float:
-        """p-value of "it does not hold": small where the seeds show that it does."""
+        """The p-value of "it does not hold": small if the seeds show that it holds."""
         return max(
             0.0 if math.isinf(self.above) else self.sample.p_above(self.above),
             0.0 if math.isinf(self.below) else self.sample.p_below(self.below),
@@ -116,7 +117,7 @@ class Statement:
 
     @property
     def p_fails(self) -> float:
-        """p-value of "it holds": small where the seeds show that it does not."""
+        """The p-value of "it holds": small if the seeds show that it does not hold."""
         sides = [
             *([] if math.isinf(self.above) else [self.sample.p_below(self.above)]),
             *([] if math.isinf(self.below) else [self.sample.p_above(self.below)]),
@@ -125,17 +126,17 @@ class Statement:
 
 
 def p_all_hold(statements: Sequence[Statement]) -> float:
-    """p-value of "not all of them hold" (intersection-union: each must show it at the whole level)."""
+    """Return the p-value of "not all statements hold" (intersection-union: each is tested at the whole level)."""
     return max(statement.p_holds for statement in statements)
 
 
 def p_some_fails(statements: Sequence[Statement]) -> float:
-    """p-value of "all of them hold" (Bonferroni: one that fails is enough)."""
+    """Return the p-value of "all statements hold" (Bonferroni: one failing statement is enough)."""
     return min(1.0, len(statements) * min(statement.p_fails for statement in statements))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values `[tests]` adjusted so that, whatever their dependence, a level holds for all tests together."""
+    """Return Holm's adjusted p-values `[tests]`: a level then holds for all tests together, dependent or not."""
     adjusted, worst = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(np.argsort(p_values, kind="stable")):
         worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[index]))
@@ -144,15 +145,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def mean_interval(values: ArrayLike) -> tuple[float, float]:
-    """The 95 % interval of the mean of values `[seeds]`; unbounded if a value is unknown or infinite, or alone."""
+    """Return the 95 % interval of the mean of values `[seeds]`; unbounded for one seed or with NaN or infinity."""
     array = np.asarray(values, float)
     return _fieller(array, np.ones(len(array)))
 
 
 def _p_positive(values: Floats) -> float:
-    """p-value of "the mean is at most 0"; 1 where too little is known.
+    """Return the p-value of "the mean is at most 0"; 1 with too few seeds or unknown values.
 
-    Equal values are no proof: whole rounds agree by chance. They count as so many heads in a row.
+    Equal values prove little, because times in whole rounds agree by chance. n of them count as n heads in a row.
     """
     n = len(values)
     if n < FEWEST_SEEDS or not np.isfinite(values).all():
@@ -164,7 +165,7 @@ def _p_positive(values: Floats) -> float:
 
 
 def _fieller(values: Floats, scale: Floats) -> tuple[float, float]:
-    """All r for which `mean(values - r * scale) = 0` is not rejected, from the lowest to the highest."""
+    """Return the lowest and highest r for which `mean(values - r * scale) = 0` is not rejected."""
     n = len(values)
     if n < 2 or not (np.isfinite(values).all() and np.isfinite(scale).all()):
         return -math.inf, math.inf
@@ -176,7 +177,7 @@ def _fieller(values: Floats, scale: Floats) -> tuple[float, float]:
     quantile = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) ** 2
     # (top - r bottom)^2 <= quantile (var_v - 2 r cov + r^2 var_s)
     square, half, constant = bottom**2 - quantile * var_s, top * bottom - quantile * cov, top**2 - quantile * var_v
-    if square <= 0 or bottom <= 0:  # the yardstick may be 0: any ratio is possible
+    if square <= 0 or bottom <= 0:  # the yardstick may be 0, so any ratio is possible
         return -math.inf, math.inf
     root = math.sqrt(max(0.0, half**2 - square * constant))
     return (half - root) / square, (half + root) / square

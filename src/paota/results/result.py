@@ -1,31 +1,38 @@
-"""What happened: the trajectories of every algorithm and seed, and their summary."""
+"""The result of a run: the trajectories of every algorithm and seed, and their summary."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+import pkgutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..base.errors import UserError, unknown_name
 from ..base.files import Columns, to_pandas
-from ..experiment.experiment import Experiment
-from ..experiment.recorded import RecordedExperiment
+from ..base.formatting import Score
+from ..base.rng import Purpose, host_rng
+from ..base.types import Settings, Table
+from ..data.load import load_data
+from ..data.partition import deal
+from ..experiment.experiment import Experiment, RecordedExperiment, as_experiment
 from . import measures, trained
 from .device_scores import by_device, final_scores
-from .views import view
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Shaped
+    from pandas import DataFrame
     from plotly.graph_objects import Figure as PlotlyFigure
 
     from ..data.dataset import Dataset
     from ..data.shards import Shards
 
+VIEWS = "paota.studies.report.plot"  # draws results; above this folder, therefore imported by name when it is needed
 TABLES = ("metrics", "devices", "device_scores")
 COLUMN_SYNONYMS = {
     "accuracy": "test_accuracy", "acc": "test_accuracy", "loss": "test_loss", "time": "time_s", "seconds": "time_s",
@@ -36,18 +43,31 @@ COLUMN_SYNONYMS = {
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Trajectory:
-    """One algorithm with one seed."""
+    """The recorded course of one algorithm with one seed.
+
+    Args:
+        label: of the algorithm in the experiment.
+        algorithm: its registered name.
+        seed: of the run.
+        metrics: one row per round, column by column; row 0 is the initial model.
+        devices: one row per device and aggregation.
+        device_scores: one row per device and recorded evaluation; empty without such evaluations.
+        model: weights of the last global model, [d].
+        diverged_round: first round whose model is not finite; None if all are.
+        compute_s: seconds of computing, evaluation included and compilation excluded.
+        stopped_round: last round, if a callback or a setting ended the unit early.
+    """
 
     label: str
     algorithm: str
     seed: int
-    metrics: Columns  # one row a round; row 0 is the initial model
-    devices: Columns  # one row for every device in every event
-    device_scores: Columns = field(default_factory=dict)  # one row per device and recorded evaluation
-    model: NDArray[Any]  # the last global model, [d]
-    diverged_round: int | None = None  # the first round whose model is not finite
-    compute_s: float = math.nan  # compiling excluded, evaluation included
-    stopped_round: int | None = None  # the last round, if a callback or setting stopped it before its timeline ended
+    metrics: Columns
+    devices: Columns
+    device_scores: Columns = field(default_factory=dict)
+    model: Float[np.ndarray, " d"]
+    diverged_round: int | None = None
+    compute_s: float = math.nan
+    stopped_round: int | None = None
 
     def __repr__(self) -> str:
         end = "diverged" if self.diverged_round is not None else f"{measures.final_accuracy(self):.1%}"
@@ -56,64 +76,73 @@ class Trajectory:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
-    """All trajectories of an experiment. `metrics` and `devices` are tidy tables, column by column.
+    """All trajectories of an experiment. A notebook shows its headline, table and figure.
 
-    A notebook shows it as its headline, table and figure. `experiment` is what was run, `info` where: versions, machine.
+    Args:
+        experiment: the settings of the run; a `RecordedExperiment` if they need code that is not loaded.
+        trajectories: one per algorithm and seed.
+        info: versions of the software and facts about the machine.
     """
 
     experiment: Experiment | RecordedExperiment
     trajectories: Sequence[Trajectory]
-    info: Mapping[str, Any] = field(default_factory=dict)
+    info: Settings = field(default_factory=dict)
 
     def __repr__(self) -> str:
         ends = (measures.median([measures.final_accuracy(t) for t in self.of(label)]) for label in self.labels)
-        said = ", ".join(f"{label} {end:.1%}" for label, end in zip(self.labels, ends, strict=True))
+        listed = ", ".join(f"{label} {end:.1%}" for label, end in zip(self.labels, ends, strict=True))
         seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
-        return f"<paota.Result '{self.experiment.name}', {seeds}: final accuracy {said}>"
+        return f"<paota.Result '{self.experiment.name}', {seeds}: final accuracy {listed}>"
 
     def _repr_html_(self) -> str:
-        return str(view("html")(self))
+        return str(pkgutil.resolve_name(f"{VIEWS}:result_html")(self))
 
     @property
     def labels(self) -> list[str]:
-        """Of the algorithms, in the order of the experiment."""
+        """The labels of the algorithms, in the order of the experiment."""
         return list(dict.fromkeys(t.label for t in self.trajectories))
 
     @property
     def seeds(self) -> list[int]:
-        """In rising order."""
+        """The seeds in ascending order."""
         return sorted({t.seed for t in self.trajectories})
 
     @property
     def metrics(self) -> Columns:
-        """One row a round of every trajectory; row 0 of each is its initial model."""
+        """The table of metrics: one row per round of every trajectory; row 0 of each is its initial model."""
         return _stack(self.trajectories, "metrics")
 
     @property
     def devices(self) -> Columns:
-        """One row for every device in every event of every trajectory."""
+        """The table of devices: one row per device and aggregation of every trajectory."""
         return _stack(self.trajectories, "devices")
 
     @property
     def device_scores(self) -> Columns:
-        """One row for every device at the looks of `evaluation.devices_every`: how well the model does on its own data."""
+        """The table of device scores: one row per device and evaluation that `evaluation.devices_every` records."""
         return _stack(self.trajectories, "device_scores")
 
     def by_device(self, label: str) -> Columns:
-        """One row for every device and seed of one algorithm, from its last model: see `device_scores.by_device`.
+        """Return one row per device and seed of an algorithm.
 
-        `accuracy` on the device's own kind of data, beside how often, how stale and over what channel it was heard.
+        Args:
+            label: of the algorithm.
+
+        Returns:
+            Columns `seed`, `device`, `samples`, `accuracy` on data like the device's own (0 to 1, last evaluated model),
+            `participation` (share of the aggregations), `weight` (relative to an equal share), `staleness_mean`
+            (versions) and `channel_gain_mean` (|h|^2). Unknown values are NaN.
         """
         tables = [(t.seed, by_device(t.metrics, t.devices, t.device_scores)) for t in self.of(label)]
         return _rows([{"seed": np.full(len(table["device"]), seed), **table} for seed, table in tables])
 
     @property
-    def summary(self) -> dict[str, Any]:
-        """What `summary.json` holds: see `summarise`."""
+    def summary(self) -> Table:
+        """The content of `summary.json`: see `summarise`."""
         return summarise(self)
 
-    def _column(self, trajectory: Trajectory, name: str) -> NDArray[Any]:
-        """A column of the metrics; NaN where only other trajectories have it."""
+    def _column(self, trajectory: Trajectory, name: str) -> Shaped[np.ndarray, " R+1"]:
+        """Return a column of the metrics; NaN if only other trajectories have it."""
         if name in trajectory.metrics:
             return trajectory.metrics[name]
         known = dict.fromkeys(column for t in self.trajectories for column in t.metrics)
@@ -122,7 +151,7 @@ class Result:
         return np.full(len(trajectory.metrics["round"]), np.nan)
 
     def of(self, label: str) -> list[Trajectory]:
-        """The trajectories of one algorithm, one a seed.
+        """Return the trajectories of one algorithm, one per seed.
 
         Args:
             label: of the algorithm.
@@ -132,8 +161,8 @@ class Result:
             raise unknown_name("algorithm label", label, self.labels)
         return found
 
-    def array(self, label: str, column: str) -> NDArray[Any]:
-        """One metric as [seeds, rounds + 1]; shorter trajectories end in NaN.
+    def array(self, label: str, column: str) -> Float[np.ndarray, "seeds R+1"]:
+        """Return one metric as [seeds, rounds + 1]; shorter trajectories end in NaN.
 
         Args:
             label: of an algorithm.
@@ -144,57 +173,65 @@ class Result:
         return np.array([np.pad(row.astype(float), (0, longest - len(row)), constant_values=np.nan) for row in rows])
 
     def time_to(self, accuracy: float, label: str | None = None) -> dict[str, float] | float:
-        """Median simulated seconds to a test accuracy; infinite if at least half of the seeds never reach it.
+        """Return the median simulated seconds until a test accuracy; infinite if at least half of the seeds never reach it.
 
         Args:
             accuracy: share of the test set, 0 to 1.
-            label: of one algorithm (default: all, and a dictionary by label is returned).
+            label: of one algorithm (default: all of them; the result is a dictionary by label).
         """
-        from ..base.formatting import Score
-
         if not isinstance(accuracy, int | float | np.number) or isinstance(accuracy, bool):
             raise UserError(f"time_to: an accuracy is a number, not {accuracy!r}")
         if Score(self.info.get("score", "accuracy")).is_share and not 0 <= accuracy <= 1:
             hint = f"; did you mean time_to({accuracy / 100:g})?" if 1 < accuracy <= 100 else ""
             raise UserError(f"time_to: an accuracy is a share from 0 to 1, not {accuracy:g}{hint}")
-        if label is None:
-            return {name: float(self.time_to(accuracy, name)) for name in self.labels}  # type: ignore[arg-type]
-        return measures.median([measures.reach(t, accuracy) for t in self.of(label)])
-
-    @functools.cached_property
-    def shards(self) -> Mapping[int, Shards]:
-        """Who held which training samples, by seed: `result.shards[0].of(device)` are positions in the training set."""
-        return trained.shards_of(self)
+        labels = self.labels if label is None else [label]
+        times = {name: measures.median([measures.reach(t, accuracy) for t in self.of(name)]) for name in labels}
+        return times if label is None else times[label]
 
     @functools.cached_property
     def dataset(self) -> Dataset:
-        """The data set of the run: `x_train`, `y_train`, `x_test`, `y_test`."""
-        return trained.dataset_of(self)
+        """The data set of the run, loaded again: `x_train`, `y_train`, `x_test`, `y_test`."""
+        experiment = as_experiment(self.experiment)
+        return load_data(experiment.data, base=experiment.base)
 
-    def model(self, label: str | None = None, *, seed: int | None = None) -> Any:
-        """The last global model, in the form that your own model has.
+    @functools.cached_property
+    def shards(self) -> Mapping[int, Shards]:
+        """The training samples of every device, by seed: `shards[0].of(device)` are positions in the training set."""
+        data, dataset = as_experiment(self.experiment).data, self.dataset
+        return {
+            seed: deal(data.partition, dataset, devices=data.devices, rng=host_rng(seed, Purpose.PARTITION))
+            for seed in self.seeds
+        }
 
-        A pytree of arrays as `init` made it; for Flax linen its `params`; for Equinox, Flax nnx and PyTorch a copy of the
-        module itself.
+    def model(self, label: str | None = None, *, seed: int | None = None) -> object:
+        """Return the last global model in the form that your own model has.
 
         Args:
             label: of an algorithm (default: the first).
-            seed: of a repetition (default: the first).
-        """
-        return trained.model_of(self, self._one(label, seed))
-
-    def predict(self, x: ArrayLike, label: str | None = None, *, seed: int | None = None) -> NDArray[Any]:
-        """What the last global model says of samples.
-
-        Args:
-            x: samples [n, *input_shape] as the data set holds them: bytes, or floats; they are scaled as in training.
-            label: of an algorithm (default: the first).
-            seed: of a repetition (default: the first).
+            seed: of a run (default: the first).
 
         Returns:
-            The class of each sample, [n]; of a model with a loss and a score of its own, its outputs [n, ...].
+            A pytree of arrays as `init` makes it. For Flax linen: its `params`. For Equinox, Flax nnx and PyTorch: a copy
+            of the module.
         """
-        return trained.predictions_of(self, self._one(label, seed), x)
+        model = self._one(label, seed).model
+        return trained.trained_model(as_experiment(self.experiment), self.dataset, model)
+
+    def predict(
+        self, x: ArrayLike, label: str | None = None, *, seed: int | None = None
+    ) -> Shaped[np.ndarray, "n ..."]:
+        """Return the predictions of the last global model.
+
+        Args:
+            x: samples [n, *input_shape] in the form of the data set, bytes or floats; they are scaled as in training.
+            label: of an algorithm (default: the first).
+            seed: of a run (default: the first).
+
+        Returns:
+            The class of each sample, [n]; for a model with its own loss and score, the outputs [n, ...].
+        """
+        model = self._one(label, seed).model
+        return trained.predictions(as_experiment(self.experiment), self.dataset, model, x)
 
     def _one(self, label: str | None, seed: int | None) -> Trajectory:
         found = self.of(self.labels[0] if label is None else label)
@@ -203,73 +240,79 @@ class Result:
         return next(t for t in found if seed in (None, t.seed))
 
     def plot(self, column: str = "test_accuracy", *, against: str = "time_s") -> PlotlyFigure:
-        """A column of the metrics as the report draws it: median over the seeds, and the middle half of them as a band.
+        """Draw a column of the metrics as in the report: the median over the seeds, and a band from quartile to quartile.
 
         Args:
             column: of the table `metrics`.
             against: "time_s" (simulated seconds) or "round".
 
         Returns:
-            A Plotly figure, to show, change or save (`.write_html`).
+            A Plotly figure; `.write_html` saves it.
         """
-        self._column(self.trajectories[0], column)  # or a sentence
-        return view("plot")(self, column, against)
+        self._column(self.trajectories[0], column)  # raises for an unknown name
+        return pkgutil.resolve_name(f"{VIEWS}:plot")(self, column, against)
 
     def plot_timeline(self, label: str | None = None) -> PlotlyFigure:
-        """Who trains, who waits and who sends at the beginning of the run, as the report draws it.
+        """Draw the first rounds as in the report: trainings, waiting times and transmissions of the devices.
 
         Args:
             label: of an algorithm (default: the first).
+
+        Returns:
+            A Plotly figure.
         """
-        return view("timeline")(self, label)
+        return pkgutil.resolve_name(f"{VIEWS}:plot_timeline")(self, label)
 
     def plot_power(self, column: str = "transmit_power_w_mean", *, against: str = "round") -> PlotlyFigure:
-        """How loud the devices are, beside the limit P_max, as the report draws it.
+        """Draw the transmit power and the limit P_max as in the report.
 
         Args:
-            column: "transmit_power_w_mean", "transmit_power_w_max" (watts), "amplitude_sum" (of the amplitudes), "noise_std",
+            column: "transmit_power_w_mean" or "transmit_power_w_max" (watts), "amplitude_sum", "noise_std",
                 "weight_square_sum" or "over_budget".
             against: "round" or "time_s".
+
+        Returns:
+            A Plotly figure.
         """
         return self.plot(column, against=against)
 
-    def to_pandas(self, table: str = "metrics") -> Any:
-        """A table as a pandas DataFrame.
+    def to_pandas(self, table: str = "metrics") -> DataFrame:
+        """Return a table as a pandas DataFrame.
 
         Args:
-            table: "metrics" (one row a round), "devices" (one row for every device in every event) or "device_scores" (how well
-                the model does on each device's own kind of data).
+            table: "metrics" (one row per round), "devices" (one row per device and aggregation) or "device_scores" (one row
+                per device and evaluation on data like the device's own).
         """
         if table not in TABLES:
             raise unknown_name("table", table, TABLES)
         return to_pandas(getattr(self, table))
 
     def save(self, folder: str | Path, *, report: bool = True) -> Path:
-        """Write the run folder: experiment, tables, models, summary, report.
+        """Write the run folder: experiment, tables, models, summary and report.
 
         Args:
-            folder: where to; it must not hold anything yet.
-            report: whether to render `report.html` too.
+            folder: a new or an empty folder.
+            report: also write `report.html`.
 
         Returns:
             The folder.
         """
-        from .folder import new_folder, write_folder
+        from .folder import new_folder, write_folder  # start-up time
 
         path = new_folder(folder)
         write_folder(self, path, report=report)
         return path
 
 
-def summarise(result: Result) -> dict[str, Any]:
-    """What `summary.json` holds: every measure of `paota.results.measures` by algorithm label, with the value of each seed.
+def summarise(result: Result) -> Table:
+    """Return the content of `summary.json`: every measure of `measures` by algorithm label, with its value for each seed.
 
-    `equal_time_s` and `equal_rounds` are the largest that all trajectories have reached.
+    `equal_time_s` and `equal_rounds` are the largest values that all trajectories reach.
     """
     targets = result.experiment.targets
     equal_time_s = min(float(t.metrics["time_s"][-1]) for t in result.trajectories)
     equal_rounds = min(int(t.metrics["round"][-1]) for t in result.trajectories)
-    algorithms: dict[str, Any] = {}
+    algorithms: Table = {}
     for label in result.labels:
         runs = result.of(label)
         rounds = sum(len(t.metrics["round"]) - 1 for t in runs)
@@ -298,12 +341,12 @@ def summarise(result: Result) -> dict[str, Any]:
     }
 
 
-def _accuracies(values: list[float]) -> dict[str, Any]:
+def _accuracies(values: list[float]) -> Table:
     return {"mean": np.mean(values), "std": np.std(values), "median": measures.median(values), "values": values}
 
 
-def _reaches(runs: Sequence[Trajectory], target: float, along: str) -> dict[str, Any]:
-    """Quartiles over all seeds; never is infinite, and null in JSON."""
+def _reaches(runs: Sequence[Trajectory], target: float, along: str) -> Table:
+    """Return quartiles over all seeds. An unreached target is infinite, and null in JSON."""
     spread = measures.Spread(tuple(measures.reach(run, target, along) for run in runs))
     return {
         "median": spread.median, "q25": spread.low, "q75": spread.high,
@@ -311,20 +354,20 @@ def _reaches(runs: Sequence[Trajectory], target: float, along: str) -> dict[str,
     }  # fmt: skip
 
 
-def _devices(runs: Sequence[Trajectory]) -> dict[str, Any]:
-    """How the model serves the devices on their own data at the end; empty where it was not recorded."""
+def _devices(runs: Sequence[Trajectory]) -> Table:
+    """Return measures over the devices of the last recorded scores; empty where a run did not record them."""
     finals = [final_scores(t.device_scores) for t in runs]
     if not all(len(final) for final in finals):
         return {}
-    lost = [t.diverged_round is not None for t in runs]
+    diverged = [t.diverged_round is not None for t in runs]
     return {
-        name: _accuracies([0.0 if gone else measure(final) for gone, final in zip(lost, finals, strict=True)])
-        for name, measure in _OVER_DEVICES.items()
+        measure.__name__: _accuracies([0.0 if lost else measure(f) for lost, f in zip(diverged, finals, strict=True)])
+        for measure in (measures.worst_tenth, measures.best_tenth, measures.deviation)
     }
 
 
 def _over_budget(runs: Sequence[Trajectory]) -> dict[str, float]:
-    """Share of the transmissions that exceed the power budget, and the largest power; empty if none does."""
+    """Return the share of transmissions above the power budget, and the largest power; empty if there are none."""
     sent, over, largest_w = (
         np.concatenate([np.asarray(t.metrics.get(name, np.full(len(t.metrics["round"]), np.nan)), float) for t in runs])
         for name in ("ready", "over_budget", "transmit_power_w_max")
@@ -333,11 +376,6 @@ def _over_budget(runs: Sequence[Trajectory]) -> dict[str, float]:
         return {}
     known = ~np.isnan(over)
     return {"share": float(np.average(over[known], weights=sent[known])), "largest_w": float(np.nanmax(largest_w))}
-
-
-_OVER_DEVICES: dict[str, Callable[[Any], float]] = {
-    "worst_tenth": measures.worst_tenth, "best_tenth": measures.best_tenth, "deviation": measures.deviation,
-}  # fmt: skip
 
 
 def _stack(trajectories: Sequence[Trajectory], table: str) -> Columns:
@@ -352,9 +390,9 @@ def _stack(trajectories: Sequence[Trajectory], table: str) -> Columns:
 
 
 def _rows(parts: Sequence[Columns]) -> Columns:
-    """Tables below each other."""
+    """Return tables stacked below each other."""
     names_of_all = dict.fromkeys(name for part in parts for name in part)
-    return {  # a column that only some trajectories have, such as `lost`, is NaN for the others
+    return {  # NaN where a trajectory has no such column, for example `lost`
         name: np.concatenate([part.get(name, np.full(len(part["seed"]), np.nan)) for part in parts])
         for name in names_of_all
     }

@@ -12,13 +12,11 @@ from typing import Any
 
 from ..base.rng import Seeds
 from ..callbacks.base import CallbackError, RunUnit, Start
-from ..callbacks.group import Group
+from ..callbacks.group import Group, stopping_rules
 from ..callbacks.notebook import NotebookBar, in_notebook
-from ..callbacks.stopping import stopping_rules
 from ..experiment.experiment import Experiment, as_experiment
 from ..results import checkpoint
-from ..results.checkpoint import Checkpoints
-from ..results.contents import fingerprints
+from ..results.checkpoint import Checkpoints, fingerprints
 from ..results.result import Result, Trajectory
 from .preparation import PreparedRun, prepare
 from .records import recorded_devices

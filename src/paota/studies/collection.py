@@ -17,8 +17,7 @@ from ..base.rng import Seeds
 from ..base.types import Settings, Table
 from ..experiment.experiment import Experiment
 from ..results import folder as run_folder
-from ..results.checkpoint import differences
-from ..results.contents import fingerprints
+from ..results.checkpoint import differences, fingerprints
 from ..results.result import Result
 
 

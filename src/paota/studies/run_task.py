@@ -35,7 +35,7 @@ class RunJob:
     def compute(self, report: ReportShare) -> None:
         """Plan, run and write; `report` is called with the share of all rounds that is done."""
         from .. import simulate
-        from ..callbacks.live_stream import LiveStream
+        from ..callbacks.stream import LiveStream
         from ..experiment.experiment import Experiment
 
         plan = simulate.prepare(Experiment.from_dict(dict(self.experiment), base=Path(self.base)), seeds=self.seeds)

@@ -21,7 +21,7 @@ from helpers.live_state import LOUD, STATE, UNIT
 
 from paota import Callback, UserError, simulate
 from paota.base.files import to_toml
-from paota.callbacks.live_stream import LiveStream
+from paota.callbacks.stream import LiveStream
 from paota.cli import main
 from paota.experiment.experiment import Experiment
 from paota.pages.page import render_news
@@ -66,7 +66,7 @@ class Going:
     """A run that goes on in a thread, one step at a time."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("paota.callbacks.live_stream.WRITE_EVERY_S", 0.0)
+        monkeypatch.setattr("paota.callbacks.stream.WRITE_EVERY_S", 0.0)
         monkeypatch.setattr("paota.simulate.schedule.cores", lambda: 1)  # first one algorithm, then the other
         plan = simulate.prepare(Experiment.from_dict(TABLE), seeds=1)
         self.folder, self.stepped = begin_folder(folder, plan.experiment, plan.seeds), Stepped()

@@ -17,8 +17,8 @@ from ...base.bounded import read_regular
 from ...base.errors import UserError
 from ...base.files import Columns
 from ...base.settings import LARGEST_FLOAT, LARGEST_WHOLE
-from ...callbacks.live_stream import FILE, check_state
 from ...callbacks.stream import FILE as TABLE
+from ...callbacks.stream import LIVE_FILE, check_state
 from ...experiment.files import read_toml
 from ...experiment.sections import check_outline
 from ...results.folder import METRIC_TYPES, UNFINISHED, is_finished
@@ -68,7 +68,7 @@ class Follower:
         )  # fmt: skip
 
     def _read_state(self) -> dict[str, Any]:
-        file, self._problem = self.folder / FILE, ""
+        file, self._problem = self.folder / LIVE_FILE, ""
         try:
             found = files.read_json(file)
             check_state(found)
@@ -127,7 +127,7 @@ class Follower:
 
 def is_run(folder: Path) -> bool:
     """Whether a run was begun, or has ended, in this folder."""
-    return any((folder / name).is_file() for name in (FILE, UNFINISHED, "run.json"))
+    return any((folder / name).is_file() for name in (LIVE_FILE, UNFINISHED, "run.json"))
 
 
 def _column(name: str, cells: tuple[str, ...]) -> np.ndarray:
