@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from paota.base.errors import UserError
 from paota.timing.availability import Availability
-from paota.timing.fleet import Attendance, Attended, Fleet
-from paota.timing.latency import Latencies, PerDevice, Uniform
+from paota.timing.fleet import Attendance, Fleet
+from paota.timing.latency import Latencies, PerDevice, Uniform, WithAvailability
 from paota.timing.restarts import ShareReadyOrRestart
 from paota.timing.timeline import Horizon
 
@@ -34,7 +34,7 @@ def fleet(*intervals):
 
 def attended(seconds, *intervals, lose=False, over_the_air=True, repeat_s=None):
     latencies = Latencies(PerDevice(seconds=tuple(seconds)), devices=len(seconds), seed=0)
-    return Attended(latencies, Attendance.of(fleet(*intervals), repeat_s), lose=lose, over_the_air=over_the_air)
+    return WithAvailability(latencies, Attendance.of(fleet(*intervals), repeat_s), lose=lose, over_the_air=over_the_air)
 
 
 def by_event(timeline):
@@ -158,7 +158,7 @@ def test_a_fleet_that_is_always_there_changes_no_bit(scheme):
     horizon = Horizon(rounds=None, duration_s=200.0)
     plain = SCHEMES[scheme](latencies, horizon)
     for repeat_s in (None, 50.0):
-        made = Attended(latencies, Attendance.of(fleet(ALWAYS), repeat_s), lose=True, over_the_air=True)
+        made = WithAvailability(latencies, Attendance.of(fleet(ALWAYS), repeat_s), lose=True, over_the_air=True)
         same = SCHEMES[scheme](made, horizon)
         for name in ("time_s", "offsets", "device", "version", "training", "start_s", "finish_s"):
             np.testing.assert_array_equal(getattr(same, name), getattr(plain, name))
@@ -177,7 +177,7 @@ def test_every_scheme_obeys_any_fleet(seed, lose, repeat, scheme):
     ]
     latencies = Latencies(Uniform(), devices=12, seed=seed)
     attendance = Attendance.of(fleet(*intervals), 200.0 if repeat else None)
-    made = Attended(latencies, attendance, lose=lose, over_the_air=True)
+    made = WithAvailability(latencies, attendance, lose=lose, over_the_air=True)
     timeline = SCHEMES[scheme](made, Horizon(rounds=None, duration_s=500.0))
     there = attendance.availability.is_there
     if scheme != "buffered":  # a buffer is not sent at one moment

@@ -85,7 +85,7 @@ def test_waiting_for_all_aborts_nobody():
 
 def test_fewer_selected_than_participants_are_refused():
     world = TimelineInputs(fixed(1.0, 6.0, 2.0, 5.0), 8.0, Horizon(rounds=2))
-    with pytest.raises(UserError, match="selected = 2 devices cannot give the 3 participants"):
+    with pytest.raises(UserError, match="selected = 2 devices are fewer than the 3 participants"):
         make_timeline(Synchronous(participants=3, selected=2), world)
 
 
