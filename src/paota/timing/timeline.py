@@ -142,4 +142,4 @@ class Builder:
         """Return the timeline and empty the builder."""
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(self._ready, np.int64))])
         flat: dict[str, AnyArray] = {name: np.array(self._flat.pop(name)) for name in COLUMNS}
-        return Timeline(time_s=np.array(self._time_s), offsets=offsets, **flat)
+        return Timeline(time_s=np.array(self._time_s), offsets=offsets, **flat)  # type: ignore[arg-type]
