@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import UserError
-from .types import AnyArray
+from .types import NumPyArray
 
 MAX_UNCOMPRESSED_BYTES = 8 * 2**30
 """Largest unpacked size of a file. Raise it for larger data: `paota.base.bounded.MAX_... = ...`."""
@@ -43,16 +43,7 @@ MAX_HEADER_BYTES = 10_000
 MAX_AXES = 32
 
 # What zipfile and zlib raise on damaged files.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    OSError,
-    ValueError,
-    OverflowError,
-    RuntimeError,
-)
+_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, OverflowError, RuntimeError)
 
 # Only the packing of np.savez and np.savez_compressed: bzip2 and lzma members are unpacked by zipfile without a bound.
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -162,7 +153,7 @@ def check_claim(source: str, *, claimed_bytes: int, packed_bytes: int | None = N
         )
 
 
-def read_array(stream: Readable, source: str, *, shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+def read_array(stream: Readable, source: str, *, shape: tuple[int, ...], dtype: npt.DTypeLike) -> NumPyArray:
     """Fill an array from a stream in steps; too few bytes are refused. The caller has checked the shape."""
     try:
         array = np.empty(shape, dtype)  # the system provides memory pages only when they are filled
@@ -190,7 +181,7 @@ def short(text: str) -> str:
     return clean if len(clean) <= 200 else clean[:200] + "..."
 
 
-def read_arrays(path: Path, keys: Sequence[str] | None = None, optional: Sequence[str] = ()) -> dict[str, AnyArray]:
+def read_arrays(path: Path, keys: Sequence[str] | None = None, optional: Sequence[str] = ()) -> dict[str, NumPyArray]:
     """Return the arrays `keys` of an `.npz` file, and those of `optional` that it has; with `keys` None, all arrays."""
     file, file_bytes = open_regular(path)
     with file:
@@ -203,7 +194,7 @@ def read_arrays(path: Path, keys: Sequence[str] | None = None, optional: Sequenc
 
 def _read_members(
     archive: zipfile.ZipFile, path: Path, keys: Sequence[str] | None, optional: Sequence[str], *, file_bytes: int
-) -> dict[str, AnyArray]:
+) -> dict[str, NumPyArray]:
     members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
     missing = [key for key in keys or () if key not in members]
     if missing:
@@ -230,7 +221,7 @@ def _check_member(source: str, info: zipfile.ZipInfo, *, file_bytes: int) -> Non
         raise UserError(f"{source}: claims {info.file_size} bytes but stores {info.compress_size}")
 
 
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> AnyArray:
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str) -> NumPyArray:
     """Read one array. zipfile returns at most the declared `file_size` bytes, and compares the checksum at the end."""
     with archive.open(info) as stream:
         dtype, fortran_order, shape, header_bytes = read_npy_header(stream, source)

@@ -19,13 +19,13 @@ import numpy as np
 
 from .bounded import read_arrays, read_regular
 from .errors import UserError
-from .types import AnyArray, Json, Settings
+from .types import Json, NumPyArray, Settings
 
 if TYPE_CHECKING:
     import pandas
 
 MAX_JSON_BYTES, MAX_TABLE_BYTES = 2**26, 2**30  # largest files that are read
-Columns = dict[str, AnyArray]  # a table, column by column
+Columns = dict[str, NumPyArray]  # a table, column by column
 
 
 @contextlib.contextmanager
@@ -137,7 +137,7 @@ def to_pandas(columns: Columns) -> pandas.DataFrame:
     return pandas.DataFrame(columns)
 
 
-def write_npz(path: Path, arrays: Mapping[str, AnyArray]) -> None:
+def write_npz(path: Path, arrays: Mapping[str, NumPyArray]) -> None:
     """Write numeric arrays by name, uncompressed; `read_npz` reads them."""
     whole = io.BytesIO()  # np.savez into a file raises a second error on a full disk
     np.savez(whole, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ def write_npz(path: Path, arrays: Mapping[str, AnyArray]) -> None:
         stream.write(whole.getbuffer())
 
 
-def read_npz(path: Path) -> dict[str, AnyArray]:
+def read_npz(path: Path) -> dict[str, NumPyArray]:
     """Return the arrays of an .npz file: plain numeric ones only, checked before memory is allocated."""
     return read_arrays(path)
 

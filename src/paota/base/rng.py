@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .errors import UserError
-from .types import AnyArray, Floats, Ints
+from .types import Floats, Ints, NumPyArray
 
 if TYPE_CHECKING:
     import jax
@@ -79,7 +79,7 @@ def host_rng(seed: int, purpose: Purpose, *counters: int) -> np.random.Generator
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, int(purpose), *counters])))
 
 
-def pick_draws(device: Ints, training: Ints, row: Callable[[int], AnyArray], columns: tuple[int, ...] = ()) -> Floats:
+def pick_draws(device: Ints, training: Ints, row: Callable[[int], NumPyArray], columns: tuple[int, ...] = ()) -> Floats:
     """Return draws that are made for all devices at once, one row per training number: [*columns, n].
 
     Args:

@@ -85,13 +85,11 @@ def parse(cls: type[T], table: Settings, where: str) -> T:
     if not isinstance(table, Mapping):
         raise UserError(f"{where} must be a table of settings, not {_describe(table)}")
     values: Table = {}
-    used: set[str] = set()
     valid: list[str] = []
     hints = typing.get_type_hints(cls)
     for field in fields(cls):
         registry = field.metadata.get("registry")
         valid.append(field.name)
-        used.add(field.name)
         if registry is None:
             if field.name in table:
                 values[field.name] = _convert(table[field.name], hints[field.name], f"{where}.{field.name}")
@@ -108,10 +106,9 @@ def parse(cls: type[T], table: Settings, where: str) -> T:
         names = [f.name for f in fields(variant)]
         options = {name: table[name] for name in names if name in table}
         values[field.name] = parse(variant, options, where)
-        used.update(names)
         valid.extend(names)
     for key in table:
-        if key not in used:
+        if key not in valid:
             raise UnknownSetting(f"{where}.{key}", [f"{where}.{name}" for name in valid])
     for one, other in _alternatives(cls):
         if one in table and other in table:
@@ -239,7 +236,10 @@ def _convert(value: object, hint: object, name: str) -> object:
             raise UserError(f"{name} must be a list, not {_describe(value)}")
         return tuple(_convert(item, arguments[0], f"{name}[{i}]") for i, item in enumerate(value))
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return _to_float(value, name)
+        try:
+            return float(value)
+        except OverflowError:
+            raise UserError(f"{name} is too large for a number: {_describe(value)}") from None
     if hint is int and isinstance(value, float) and value.is_integer():
         value = int(value)
     if hint in (int, str, bool) and type(value) is hint:
@@ -248,13 +248,6 @@ def _convert(value: object, hint: object, name: str) -> object:
     if wanted is None:  # a type of a plug-in, whose class checks it
         return value
     raise UserError(f"{name} must be {wanted}, not {_describe(value)}")
-
-
-def _to_float(value: int | float, name: str) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise UserError(f"{name} is too large for a number: {_describe(value)}") from None
 
 
 def _check_range(value: object, limits: Settings, name: str) -> None:

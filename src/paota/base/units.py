@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     import jax
 
-    from .types import AnyArray
+    from .types import NumPyArray
 
-Number = TypeVar("Number", float, "AnyArray", "jax.Array")
+Number = TypeVar("Number", float, "NumPyArray", "jax.Array")
 
 
 def dbm_to_w(dbm: Number) -> Number:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from paota.base.errors import UserError
-from paota.base.types import AnyArray
+from paota.base.types import NumPyArray
 
 
 @runtime_checkable
@@ -24,7 +24,7 @@ TorchItems: TypeAlias = Indexed | Iterable[object]  # items (input, label)
 Rows: TypeAlias = Indexed | Iterable[object]  # items that map columns to values
 
 
-def torch_arrays(part: str, dataset: TorchItems, *, channels_first: bool) -> tuple[AnyArray, AnyArray]:
+def torch_arrays(part: str, dataset: TorchItems, *, channels_first: bool) -> tuple[NumPyArray, NumPyArray]:
     """Return (inputs [N, ...], labels [N]) of a `torch.utils.data.Dataset` of pairs (input, label).
 
     Args:
@@ -44,10 +44,10 @@ def torch_arrays(part: str, dataset: TorchItems, *, channels_first: bool) -> tup
     return _stack(inputs, source, "inputs"), _stack(labels, source, "labels")
 
 
-def column_arrays(part: str, rows: Rows, columns: tuple[str, ...]) -> list[AnyArray]:
+def column_arrays(part: str, rows: Rows, columns: tuple[str, ...]) -> list[NumPyArray]:
     """Return an array [N, ...] for each of the `columns` of a Hugging Face `datasets` object or an iterable of mappings."""
     source = f"the Hugging Face {part} set"
-    found: list[list[AnyArray]] = [[] for _ in columns]
+    found: list[list[NumPyArray]] = [[] for _ in columns]
     for i, row in enumerate(_items(rows, source)):
         for values, column in zip(found, columns, strict=True):
             try:
@@ -68,14 +68,14 @@ def _items(dataset: Indexed | Iterable[object], source: str) -> Iterator[object]
     return iter(dataset)
 
 
-def _array(value: object, source: str, i: int) -> AnyArray:
+def _array(value: object, source: str, i: int) -> NumPyArray:
     array = np.asarray(value)
     if array.dtype.kind not in "uifUb":
         raise UserError(f"{source}: item {i} holds {type(value).__name__}, which is no array of numbers")
     return array
 
 
-def _stack(values: list[AnyArray], source: str, what: str) -> AnyArray:
+def _stack(values: list[NumPyArray], source: str, what: str) -> NumPyArray:
     if not values:
         raise UserError(f"{source}: is empty")
     for i, value in enumerate(values):

@@ -13,17 +13,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import numpy.typing as npt
 
-from paota.base.bounded import (
-    SMALL_BYTES,
-    STEP_BYTES,
-    Readable,
-    Unpacked,
-    check_claim,
-    open_regular,
-    read_array,
-    reason,
-    unpacked,
-)
+from paota.base import bounded
+from paota.base.bounded import Readable, Unpacked, check_claim, open_regular, read_array, reason, unpacked
 from paota.base.errors import UserError
 from paota.data.dataset import Dataset
 
@@ -203,7 +194,7 @@ def _exactly(stream: Readable, size: int) -> bytes:
 
 def _skip(stream: Readable, size: int, source: str) -> None:
     while size:
-        piece = stream.read(min(STEP_BYTES, size))
+        piece = stream.read(min(bounded.STEP_BYTES, size))
         if not piece:
             raise UserError(f"{source}: is truncated, {size} bytes of a member are missing")
         size -= len(piece)
@@ -211,7 +202,9 @@ def _skip(stream: Readable, size: int, source: str) -> None:
 
 def _drain(stream: Readable, source: str) -> None:
     left_over = 0
-    while piece := stream.read(STEP_BYTES):
+    while piece := stream.read(bounded.STEP_BYTES):
         left_over += len(piece)
-        if left_over > SMALL_BYTES:
-            raise UserError(f"{source}: has more than {SMALL_BYTES} bytes left over after the end of its archive")
+        if left_over > bounded.SMALL_BYTES:
+            raise UserError(
+                f"{source}: has more than {bounded.SMALL_BYTES} bytes left over after the end of its archive"
+            )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paota.base.errors import UserError
-from paota.base.types import AnyArray, Floats, Ints
+from paota.base.types import Floats, Ints, NumPyArray
 from paota.data.adapters import Rows, TorchItems, column_arrays, torch_arrays
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Scaling:
     std: tuple[float, ...]
 
     @classmethod
-    def of(cls, x: AnyArray) -> Scaling:
+    def of(cls, x: NumPyArray) -> Scaling:
         """Return the scaling of samples to mean 0 and standard deviation 1.
 
         Samples [N, H, W, C] get one entry per channel, samples of another shape one for all values. A constant channel is
@@ -70,10 +70,10 @@ class Dataset:
     """
 
     name: str
-    x_train: AnyArray
-    y_train: AnyArray
-    x_test: AnyArray
-    y_test: AnyArray
+    x_train: NumPyArray
+    y_train: NumPyArray
+    x_test: NumPyArray
+    y_test: NumPyArray
     num_classes: int
     device_train: Ints | None = None
     scaling: Scaling | None = None
@@ -88,7 +88,7 @@ class Dataset:
         for part in ("train", "test"):
             x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
             _check_inputs(self.name, f"x_{part}", x)
-            (_check_targets if self.has_targets else _check_labels)(self.name, f"y_{part}", y, self.num_classes)
+            _check_labels(self.name, f"y_{part}", y, self.num_classes, targets=self.has_targets)
             if len(x) != len(y):
                 raise UserError(f"{self.name}: x_{part} holds {len(x)} samples but y_{part} holds {len(y)} labels")
         if self.x_train.shape[1:] != self.x_test.shape[1:]:
@@ -158,7 +158,7 @@ class Dataset:
         )
 
     @classmethod
-    def from_files(cls, name: str, arrays: Mapping[str, AnyArray]) -> Dataset:
+    def from_files(cls, name: str, arrays: Mapping[str, NumPyArray]) -> Dataset:
         """Return a dataset from the arrays `KEYS` and, optionally, `OPTIONAL_KEYS`."""
         given = {key: arrays[key] for key in KEYS}
         return cls.from_arrays(name=name, device_train=arrays.get("device_train"), **given)  # type: ignore[arg-type]
@@ -198,7 +198,7 @@ class Dataset:
         )  # fmt: skip
 
 
-def _as_inputs(name: str, key: str, x: AnyArray) -> AnyArray:
+def _as_inputs(name: str, key: str, x: NumPyArray) -> NumPyArray:
     """Keep uint8, and convert floats to float32. Other integers are refused: their scale is ambiguous."""
     if x.dtype == np.uint8:
         return np.ascontiguousarray(x)
@@ -210,7 +210,7 @@ def _as_inputs(name: str, key: str, x: AnyArray) -> AnyArray:
         return np.ascontiguousarray(x, dtype=np.float32)
 
 
-def _as_labels(name: str, key: str, y: AnyArray) -> npt.NDArray[np.int32]:
+def _as_labels(name: str, key: str, y: NumPyArray) -> npt.NDArray[np.int32]:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.dtype.kind not in "uif":
@@ -231,7 +231,7 @@ def _as_labels(name: str, key: str, y: AnyArray) -> npt.NDArray[np.int32]:
     return np.ascontiguousarray(y, dtype=np.int32)
 
 
-LabelArray = TypeVar("LabelArray", "AnyArray", "jax.Array")
+LabelArray = TypeVar("LabelArray", "NumPyArray", "jax.Array")
 
 
 def kinds_of(labels: LabelArray) -> LabelArray:
@@ -239,14 +239,14 @@ def kinds_of(labels: LabelArray) -> LabelArray:
     return labels if labels.dtype.kind in "iu" else labels.astype("int32") * 0
 
 
-def _as_targets(name: str, key: str, y: AnyArray) -> npt.NDArray[np.float32]:
+def _as_targets(name: str, key: str, y: NumPyArray) -> npt.NDArray[np.float32]:
     if y.dtype.kind not in "uif":
         raise UserError(f"{name}: {key} holds {y.dtype}, and targets must be numbers")
     with np.errstate(all="ignore"):  # a float64 beyond float32 becomes infinite, which the check below reports
         return np.ascontiguousarray(y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y, dtype=np.float32)
 
 
-def _as_devices(name: str, device: AnyArray) -> Ints:
+def _as_devices(name: str, device: NumPyArray) -> Ints:
     """Keep whole numbers, and number texts in alphabetical order."""
     if device.ndim == 2 and device.shape[1] == 1:
         device = device[:, 0]
@@ -257,14 +257,14 @@ def _as_devices(name: str, device: AnyArray) -> Ints:
     return device.astype(np.int64)
 
 
-def _check_devices(name: str, device: AnyArray, samples: int) -> None:
+def _check_devices(name: str, device: NumPyArray, samples: int) -> None:
     if device.dtype != np.int64 or device.ndim != 1:
         raise UserError(f"{name}: device_train must be an int64 vector, not {device.dtype} of shape {device.shape}")
     if len(device) != samples:
         raise UserError(f"{name}: device_train names {len(device)} devices for {samples} training samples")
 
 
-def _check_inputs(name: str, key: str, x: AnyArray) -> None:
+def _check_inputs(name: str, key: str, x: NumPyArray) -> None:
     if x.dtype not in (np.uint8, np.float32):
         raise UserError(f"{name}: {key} must be uint8 or float32, not {x.dtype}")
     if x.ndim < 2:
@@ -289,23 +289,19 @@ def _looks_channels_first(shape: tuple[int, ...]) -> bool:
     return len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= SMALLEST_IMAGE
 
 
-def _extremes(array: AnyArray) -> tuple[float, float]:
+def _extremes(array: NumPyArray) -> tuple[float, float]:
     """Return (min, max), both NaN if any value is NaN. Unlike isfinite(array), this allocates no second array."""
     with np.errstate(invalid="ignore"):
         return array.min(), array.max()
 
 
-def _check_labels(name: str, key: str, y: npt.NDArray[np.int32], num_classes: int) -> None:
-    if y.dtype != np.int32 or y.ndim != 1:
-        raise UserError(f"{name}: {key} must be an int32 vector, not {y.dtype} of shape {y.shape}")
-    if not 2 <= num_classes <= MAX_CLASSES:
-        raise UserError(f"{name}: num_classes must lie between 2 and {MAX_CLASSES}, not {num_classes}")
-    if y.size and not (y.min() >= 0 and y.max() < num_classes):
-        raise UserError(f"{name}: {key} holds labels outside 0..{num_classes - 1}")
-
-
-def _check_targets(name: str, key: str, y: AnyArray, num_classes: int) -> None:
-    if y.dtype != np.float32 or y.ndim != 1:
-        raise UserError(f"{name}: {key} must be a float32 vector of targets, not {y.dtype} of shape {y.shape}")
-    if y.size and not np.isfinite(_extremes(y)).all():
+def _check_labels(name: str, key: str, y: NumPyArray, num_classes: int, *, targets: bool) -> None:
+    dtype, wanted = (np.float32, "a float32 vector of targets") if targets else (np.int32, "an int32 vector")
+    if y.dtype != dtype or y.ndim != 1:
+        raise UserError(f"{name}: {key} must be {wanted}, not {y.dtype} of shape {y.shape}")
+    if targets and y.size and not np.isfinite(_extremes(y)).all():
         raise UserError(f"{name}: {key} holds NaN or infinite targets (or targets beyond float32)")
+    if not targets and not 2 <= num_classes <= MAX_CLASSES:
+        raise UserError(f"{name}: num_classes must lie between 2 and {MAX_CLASSES}, not {num_classes}")
+    if not targets and y.size and not (y.min() >= 0 and y.max() < num_classes):
+        raise UserError(f"{name}: {key} holds labels outside 0..{num_classes - 1}")

@@ -15,28 +15,30 @@ import numpy.typing as npt
 
 from paota.base.bounded import Unpacked, check_claim, read_array, reason, unpacked
 from paota.base.errors import UserError
-from paota.base.types import AnyArray
+from paota.base.types import NumPyArray
 from paota.data.dataset import Dataset
 
 UNSIGNED_BYTE = 0x08
 
 IMAGE_AXES, LABEL_AXES = 3, 1
 
-_FILES = {
-    "x_train": ("train-images", IMAGE_AXES),
-    "y_train": ("train-labels", LABEL_AXES),
-    "x_test": ("t10k-images", IMAGE_AXES),
-    "y_test": ("t10k-labels", LABEL_AXES),
-}
-
 _EMNIST_FILE = re.compile(r"(emnist-[a-z]+)-(?:train|test)-(?:images|labels)[-.]idx[13]-ubyte(?:\.gz)?")
 
 
 def load_idx_folder(folder: Path) -> Dataset:
     """Return the dataset in the four standard files of a folder, packed or not."""
-    paths = {key: find_idx_file(folder, stem, axes=axes) for key, (stem, axes) in _FILES.items()}
-    arrays = {key: read_idx(path, axes=_FILES[key][1]) for key, path in paths.items()}
-    return Dataset.from_files(folder.resolve().name or str(folder), arrays)
+    return Dataset.from_files(folder.resolve().name or str(folder), _read_files(folder, "train", "t10k"))
+
+
+def _read_files(folder: Path, train: str, test: str) -> dict[str, npt.NDArray[np.uint8]]:
+    """Return the images and labels of both parts, by the keys of `Dataset`; `train` and `test` begin the names of files."""
+    kinds = {"x": ("images", IMAGE_AXES), "y": ("labels", LABEL_AXES)}
+    files = {
+        f"{key}_{part}": (find_idx_file(folder, f"{stem}-{kind}", axes=axes), axes)
+        for part, stem in (("train", train), ("test", test))
+        for key, (kind, axes) in kinds.items()
+    }
+    return {key: read_idx(path, axes=axes) for key, (path, axes) in files.items()}
 
 
 def find_idx_file(folder: Path, stem: str, *, axes: int) -> Path:
@@ -57,7 +59,7 @@ def read_idx(path: Path, *, axes: int) -> npt.NDArray[np.uint8]:
         return _read(content, str(path), axes=axes)
 
 
-def _read(content: Unpacked, source: str, *, axes: int) -> AnyArray:
+def _read(content: Unpacked, source: str, *, axes: int) -> NumPyArray:
     stream = content.stream
     header = stream.read(4 + 4 * axes)
     magic = bytes([0, 0, UNSIGNED_BYTE, axes])
@@ -102,11 +104,12 @@ def load_emnist_folder(folder: Path, splits: list[str]) -> Dataset:
 
 def load_emnist(folder: Path, split: str) -> Dataset:
     """Return one split with upright images and labels from 0 (those of `letters` start at 1)."""
-    x, y = {}, {}
-    for part in ("train", "test"):
-        images = read_idx(find_idx_file(folder, f"{split}-{part}-images", axes=IMAGE_AXES), axes=IMAGE_AXES)
-        x[part] = np.ascontiguousarray(images.transpose(0, 2, 1))
-        y[part] = read_idx(find_idx_file(folder, f"{split}-{part}-labels", axes=LABEL_AXES), axes=LABEL_AXES)
-    if split == "emnist-letters" and min(labels.min(initial=1) for labels in y.values()) == 1:
-        y = {part: labels - 1 for part, labels in y.items()}
-    return Dataset.from_arrays(name=split, x_train=x["train"], y_train=y["train"], x_test=x["test"], y_test=y["test"])
+    arrays = _read_files(folder, f"{split}-train", f"{split}-test")
+    first = (
+        1 if split == "emnist-letters" and min(arrays[key].min(initial=1) for key in ("y_train", "y_test")) == 1 else 0
+    )
+    upright = {
+        key: array - first if key.startswith("y") else np.ascontiguousarray(array.transpose(0, 2, 1))
+        for key, array in arrays.items()
+    }
+    return Dataset.from_files(split, upright)

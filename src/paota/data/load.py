@@ -10,7 +10,7 @@ import numpy as np
 from paota.base.bounded import open_regular, read_arrays, read_npy_header, reason, short
 from paota.base.errors import UserError
 from paota.base.registry import DATASETS
-from paota.base.types import AnyArray
+from paota.base.types import NumPyArray
 from paota.data import cifar, idx
 from paota.data.dataset import KEYS, OPTIONAL_KEYS, Dataset
 from paota.data.settings import Data
@@ -101,7 +101,7 @@ def _load_npy_folder(folder: Path) -> Dataset:
     return Dataset.from_files(folder.resolve().name or str(folder), arrays)
 
 
-def _map_npy(path: Path) -> AnyArray:
+def _map_npy(path: Path) -> NumPyArray:
     """Return one memory-mapped, read-only array of numbers; objects are refused and never unpickled."""
     file, file_bytes = open_regular(path)
     with file:

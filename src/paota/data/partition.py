@@ -6,7 +6,6 @@ more devices than samples, devices share samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +15,7 @@ from numpy.random import Generator
 
 from paota.base.errors import UserError
 from paota.base.settings import check, setting
-from paota.base.types import AnyArray, Floats, Ints
+from paota.base.types import Floats, Ints, NumPyArray
 from paota.data.dataset import Dataset
 from paota.data.sampling import blocks, draw_distinct, ragged_ranges
 from paota.data.shards import MAX_TOTAL, Shards
@@ -27,7 +26,7 @@ BLOCK = 2**20  # numbers that `Paper` draws at once: they fit into the processor
 class Partition(Protocol):
     """The interface of a partition. A frozen dataclass gets its options from the experiment file."""
 
-    def __call__(self, labels: AnyArray, *, devices: int, rng: Generator) -> Shards: ...
+    def __call__(self, labels: NumPyArray, *, devices: int, rng: Generator) -> Shards: ...
 
 
 def deal(partition: Partition | Natural, dataset: Dataset, *, devices: int, rng: Generator) -> Shards:
@@ -59,24 +58,35 @@ class Paper:
         aliases=("samples_per_device", "num_samples"),
     )
     classes_per_device: int = setting(
-        5,
-        low=1,
-        doc="Number of different classes that a device holds.",
-        aliases=("classes", "labels_per_device", "classes_per_client"),
+        5, low=1, doc="Classes that a device holds.", aliases=("classes", "labels_per_device", "classes_per_client")
     )
 
     def __post_init__(self) -> None:
         if not self.sizes:
             raise UserError("data.sizes must name at least one size")
 
-    def __call__(self, labels: AnyArray, *, devices: int, rng: Generator) -> Shards:
+    def __call__(self, labels: NumPyArray, *, devices: int, rng: Generator) -> Shards:
         _check_call(self, labels, devices)
-        return _deal_classes(labels, self.sizes, self.classes_per_device, devices, rng, self._classes)
+        by_class = np.argsort(labels, kind="stable")
+        _, class_start, class_size = np.unique(labels[by_class], return_index=True, return_counts=True)
+        largest = np.minimum(self.sizes, len(labels))  # also avoids overflow of sizes beyond int64
+        asked = largest[rng.integers(len(largest), size=devices)].astype(np.int64)
+        _check_total(int(asked.sum()))
+        per_device = min(self.classes_per_device, len(class_size))
+        indices, taken = [], []
+        for block in blocks(2 * (asked + per_device), BLOCK):
+            chosen = self._classes(np.arange(block.start, block.stop), devices, len(class_size), per_device, rng)
+            counts = class_size[chosen]
+            take = np.minimum(asked[block], counts.sum(axis=1))
+            position = draw_distinct(counts.sum(axis=1), take, rng)
+            place = position + _shift_to_class(position, take, counts, class_start[chosen])
+            indices.append(_sort_rows(by_class[place], take, span=len(labels)))
+            taken.append(take)
+        return Shards(np.concatenate(indices), _offsets(np.concatenate(taken)))
 
-    @staticmethod
-    def _classes(block: slice, classes: int, per_device: int, rng: Generator) -> Ints:
-        """Draw `per_device` different ones of the `classes` for each device of the block, [devices, per_device]."""
-        same = np.ones(block.stop - block.start, np.int64)
+    def _classes(self, device: Ints, devices: int, classes: int, per_device: int, rng: Generator) -> Ints:
+        """Draw `per_device` different ones of the `classes` for each `device` [n] of all `devices`, [n, per_device]."""
+        same = np.ones(len(device), np.int64)
         return draw_distinct(same * classes, same * per_device, rng).reshape(-1, per_device)
 
 
@@ -88,26 +98,23 @@ class RareClass(Paper):
     slow devices: an algorithm that neglects slow devices then misses a class.
     """
 
-    classes_per_device: int = setting(3, low=1, doc="Number of different classes that a device holds.")
+    classes_per_device: int = setting(3, low=1, doc="Classes that a device holds.")
     rare_class: int = setting(9, low=0, doc="The rare class, counted from 0 in the order of the labels.")
     holders: float = setting(0.3, above=0, high=1, doc="Share of the devices that hold the rare class.")
 
-    def __call__(self, labels: AnyArray, *, devices: int, rng: Generator) -> Shards:
+    def __call__(self, labels: NumPyArray, *, devices: int, rng: Generator) -> Shards:
         _check_call(self, labels, devices)
         classes = len(np.unique(labels))
         if self.rare_class >= classes or classes < 2:
             raise UserError(f"data.rare_class = {self.rare_class}, but there are {classes} classes, counted from 0")
-        holders = max(1, round(self.holders * devices))
+        return super().__call__(labels, devices=devices, rng=rng)
 
-        def choose(block: slice, classes: int, per_device: int, rng: Generator) -> Ints:
-            common = min(per_device, classes - 1)
-            chosen = Paper._classes(block, classes - 1, common, rng)
-            chosen += chosen >= self.rare_class  # the numbers of the others
-            holds = np.arange(block.start, block.stop) < holders
-            chosen[holds, -1] = self.rare_class
-            return chosen
-
-        return _deal_classes(labels, self.sizes, self.classes_per_device, devices, rng, choose)
+    def _classes(self, device: Ints, devices: int, classes: int, per_device: int, rng: Generator) -> Ints:
+        common = min(per_device, classes - 1)
+        chosen = super()._classes(device, devices, classes - 1, common, rng)
+        chosen += chosen >= self.rare_class  # the numbers of the other classes
+        chosen[device < max(1, round(self.holders * devices)), -1] = self.rare_class
+        return chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,14 +127,11 @@ class Dirichlet:
     """
 
     concentration: float = setting(
-        0.5,
-        above=0,
-        doc="Concentration of the Dirichlet distribution: small is uneven, large is even.",
-        aliases=("alpha", "dirichlet_alpha", "beta"),
+        0.5, above=0, doc="Small is uneven, large is even.", aliases=("alpha", "dirichlet_alpha", "beta")
     )
     min_samples: int = setting(1, low=1, doc="Smallest number of samples of a device.")
 
-    def __call__(self, labels: AnyArray, *, devices: int, rng: Generator) -> Shards:
+    def __call__(self, labels: NumPyArray, *, devices: int, rng: Generator) -> Shards:
         _check_call(self, labels, devices)
         if self.min_samples > 1 and self.min_samples * devices > len(labels):
             raise UserError(
@@ -150,7 +154,7 @@ class LabelShards:
 
     shards_per_device: int = setting(2, low=1, doc="Number of shards per device.", aliases=("shards_per_client",))
 
-    def __call__(self, labels: AnyArray, *, devices: int, rng: Generator) -> Shards:
+    def __call__(self, labels: NumPyArray, *, devices: int, rng: Generator) -> Shards:
         _check_call(self, labels, devices)
         samples, pieces = len(labels), devices * self.shards_per_device
         _check_total(pieces)
@@ -167,7 +171,7 @@ class LabelShards:
 class Iid:
     """A random split into disjoint parts whose sizes differ by at most one."""
 
-    def __call__(self, labels: AnyArray, *, devices: int, rng: Generator) -> Shards:
+    def __call__(self, labels: NumPyArray, *, devices: int, rng: Generator) -> Shards:
         _check_call(self, labels, devices)
         pairs = np.arange(max(len(labels), devices))
         return Shards.from_pairs(pairs % devices, rng.permutation(len(labels))[pairs % len(labels)], devices=devices)
@@ -198,30 +202,7 @@ class Natural:
         return Shards.from_pairs(place[owner[sample]], sample, devices=devices)
 
 
-def _deal_classes(
-    labels: AnyArray, sizes: tuple[int, ...], classes_per_device: int, devices: int,
-    rng: Generator, choose: Callable[[slice, int, int, Generator], Ints],
-) -> Shards:  # fmt: skip
-    """Draw a size for every device, then its samples from the classes that `choose` returns for a block of devices."""
-    by_class = np.argsort(labels, kind="stable")
-    _, class_start, class_size = np.unique(labels[by_class], return_index=True, return_counts=True)
-    largest = np.minimum(sizes, len(labels))  # also avoids overflow of sizes beyond int64
-    asked = largest[rng.integers(len(largest), size=devices)].astype(np.int64)
-    _check_total(int(asked.sum()))
-    per_device = min(classes_per_device, len(class_size))
-    indices, taken = [], []
-    for block in blocks(2 * (asked + per_device), BLOCK):
-        chosen = choose(block, len(class_size), per_device, rng)
-        counts = class_size[chosen]
-        take = np.minimum(asked[block], counts.sum(axis=1))
-        position = draw_distinct(counts.sum(axis=1), take, rng)
-        place = position + _shift_to_class(position, take, counts, class_start[chosen])
-        indices.append(_sort_rows(by_class[place], take, span=len(labels)))
-        taken.append(take)
-    return Shards(np.concatenate(indices), _offsets(np.concatenate(taken)))
-
-
-def _check_call(partition: object, labels: AnyArray, devices: int) -> None:
+def _check_call(partition: object, labels: NumPyArray, devices: int) -> None:
     check(partition, "data")  # objects made in Python have not passed the checks of an experiment file
     if devices < 1:
         raise UserError(f"data.devices must be at least 1, not {devices}")
@@ -235,7 +216,7 @@ def _check_total(total: int) -> None:
         raise UserError(f"the devices ask for {total} samples together, and the most allowed is {MAX_TOTAL}")
 
 
-def _sort_by_label(labels: AnyArray, rng: Generator) -> Ints:
+def _sort_by_label(labels: NumPyArray, rng: Generator) -> Ints:
     """Return all samples sorted by class, in random order within a class."""
     shuffled = rng.permutation(len(labels))
     return shuffled[np.argsort(labels[shuffled], kind="stable")]

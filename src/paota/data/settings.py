@@ -13,9 +13,7 @@ from ..base.settings import choice, setting
 class Data:
     """Data set, and its partition among the devices."""
 
-    dataset: str = setting(
-        "mnist", doc="Name of a registered data set, or path of a folder or file.", aliases=("data", "name")
-    )
+    dataset: str = setting("mnist", doc="Name of a data set, or path of a folder or file.", aliases=("data", "name"))
     devices: int = setting(
         100,
         low=1,

@@ -92,7 +92,7 @@ class Availability:
 
     @cached_property
     def _before_s(self) -> Floats:
-        """For each interval: the time that its device was available before it in the same cycle."""
+        """Availability of the device before each interval, within the same cycle."""
         finite = np.where(np.isfinite(self._length_s), self._length_s, 0.0)
         until = np.concatenate([[0.0], np.cumsum(finite)])
         return until[:-1] - np.repeat(until[self.offsets[:-1]], np.diff(self.offsets))
@@ -105,7 +105,7 @@ class Availability:
 
     @cached_property
     def _longest(self) -> list[Floats]:
-        """For each level l and interval: the length of the longest of the 2^l intervals from this one on."""
+        """Longest of the 2^l intervals from each interval on, one array for each level l."""
         levels = [self._length_s]
         most = int(np.diff(self.offsets).max(initial=1))
         while (1 << len(levels)) <= most:

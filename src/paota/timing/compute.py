@@ -24,38 +24,29 @@ class DeviceClass(NamedTuple):
 
     `peak_gflop_per_s` is arithmetic: cores of the fast cluster x clock x single-precision operations a cycle (a fused
     multiply-add is two; 8 a cycle for Cortex-A53, A72 and A73, 16 for A7xx, 32 for X3 and for AVX2). Training reaches a
-    share of it, `timing.efficiency`. `power_w` is the power of the chip or board under load. docs/timing.md tells which of
-    these numbers have a source and which are assumptions.
+    share of it, `timing.efficiency`. `power_w` is the power of the chip or board under load. docs/timing.md marks the
+    numbers that are assumptions.
     """
 
     peak_gflop_per_s: float
     power_w: float
-    example: str
-    source: str
 
 
 DEVICE_CLASSES = {
-    "phone-entry": DeviceClass(
-        64.0, 3.0, "4 Cortex-A53 at 2.0 GHz",
-        "speed: 4 x 2.0 GHz x 8; power: assumed",
-    ),
-    "phone-mid": DeviceClass(
-        78.4, 5.0, "Galaxy S8, Snapdragon 835: 4 Kryo 280 at 2.45 GHz",
-        "clock and power: Tencent/FeatherCNN, wiki page Benchmarks; speed: 4 x 2.45 GHz x 8",
-    ),
-    "phone-flagship": DeviceClass(
-        281.6, 6.0, "Snapdragon 8 Gen 2: 1 Cortex-X3 at 3.2 GHz, 4 Cortex-A71x at 2.8 GHz",
-        "clocks: Qualcomm's announcement of 2022; speed: 3.2 GHz x 32 + 4 x 2.8 GHz x 16; power: assumed",
-    ),
-    "board": DeviceClass(
-        48.0, 6.4, "Raspberry Pi 4: 4 Cortex-A72 at 1.5 GHz",
-        "power: 1280 mA at 5 V under stress on all cores, pidramble.com; speed: 4 x 1.5 GHz x 8",
-    ),
-    "laptop": DeviceClass(
-        556.8, 45.0, "Core i9-8950HK: 6 cores at 2.9 GHz",
-        "power: Intel's TDP; speed: 6 x 2.9 GHz x 32",
-    ),
-}  # fmt: skip
+    # 4 Cortex-A53 at 2.0 GHz. Speed: 4 x 2.0 GHz x 8. Power: assumed.
+    "phone-entry": DeviceClass(64.0, 3.0),
+    # Galaxy S8, Snapdragon 835: 4 Kryo 280 at 2.45 GHz. Clock and power: Tencent/FeatherCNN, wiki page Benchmarks. Speed:
+    # 4 x 2.45 GHz x 8.
+    "phone-mid": DeviceClass(78.4, 5.0),
+    # Snapdragon 8 Gen 2: 1 Cortex-X3 at 3.2 GHz, 4 Cortex-A71x at 2.8 GHz. Clocks: Qualcomm's announcement of 2022. Speed:
+    # 3.2 GHz x 32 + 4 x 2.8 GHz x 16. Power: assumed.
+    "phone-flagship": DeviceClass(281.6, 6.0),
+    # Raspberry Pi 4: 4 Cortex-A72 at 1.5 GHz. Power: 1280 mA at 5 V under stress on all cores, pidramble.com. Speed:
+    # 4 x 1.5 GHz x 8.
+    "board": DeviceClass(48.0, 6.4),
+    # Core i9-8950HK: 6 cores at 2.9 GHz. Power: Intel's TDP. Speed: 6 x 2.9 GHz x 32.
+    "laptop": DeviceClass(556.8, 45.0),
+}
 
 
 @dataclass(frozen=True)
@@ -138,8 +129,8 @@ class MeasuredLatencies(Latencies):
 class ComputeLatency:
     """Steps x batch x operations per sample, over the speed of the device; speeds by class, or from the fleet's file.
 
-    A device belongs to one class for life. Its speed is the class's, times exp(spread N(0,1)) for life. Every training
-    takes exp(jitter N(0,1)) times as long.
+    A device keeps its class and its speed: the class's speed times exp(spread N(0,1)). Every training takes
+    exp(jitter N(0,1)) times as long.
     """
 
     classes: tuple[str, ...] = setting(
@@ -148,14 +139,10 @@ class ComputeLatency:
     )
     shares: tuple[float, ...] = setting((), low=0, doc="Relative sizes of the classes; empty: all equal.")
     class_gflop_per_s: tuple[float, ...] = setting(
-        (), above=0, doc="Peak speed of each class, 10^9 operations per second, instead of the table's."
+        (), above=0, doc="Peak speed of each class, 10^9 operations per second; default: the table's."
     )
-    class_power_w: tuple[float, ...] = setting(
-        (), low=0, doc="Power of a device of each class while it computes, instead of the table's."
-    )
-    efficiency: float = setting(
-        0.1, above=0, high=1, doc="Share of the peak speed that training reaches; an assumption."
-    )
+    class_power_w: tuple[float, ...] = setting((), low=0, doc="Watts while computing; default: the table's.")
+    efficiency: float = setting(0.1, above=0, high=1, doc="Share of the peak speed in training; an assumption.")
     spread: float = setting(0.25, low=0, high=5, doc="Standard deviation of the logarithm of the speed within a class.")
     jitter: float = setting(0.1, low=0, high=5, doc="Standard deviation of the logarithm of a training's seconds.")
     flop_per_sample: float | None = setting(

@@ -95,11 +95,11 @@ def _identity(file: Path, absent: str) -> tuple[str, int, int]:
 
 @functools.lru_cache(maxsize=8)
 def _fleet_of(file: Path, identity: tuple[str, int, int]) -> Fleet:
-    """Assemble the fleet from the rows of its file, which may stand in any order."""
+    """Assemble the fleet from the rows of its file, in any order."""
     source = f"'{file}'"
     table = _read_csv(file, source, functools.partial(_check_header, source), COLUMNS[1:])
     if "time_s" in table.columns:
-        _check_values(table, "time_s", _not_negative, "a finite number of seconds, at least 0")
+        _check_values(table, "time_s")
         time_s = table.columns.pop("time_s").value
     else:
         time_s = np.zeros(len(table.device))
@@ -124,7 +124,7 @@ def _trace_of(file: Path, identity: tuple[str, int, int]) -> list[Floats]:
             raise UserError(f"{source} needs the columns device and latency_s in its first line")
 
     table = _read_csv(file, source, check_header, ("latency_s",))
-    _check_values(table, "latency_s", _positive, "a finite number above 0")
+    _check_values(table, "latency_s")
     _, order, offsets = row_order(table.names, table.device, np.zeros(len(table.device)))
     return np.split(table.columns["latency_s"].value[order], offsets[1:-1])
 
@@ -189,7 +189,7 @@ def _chunks(source: str, reader: Iterator[list[str]], width: int) -> Iterator[tu
 
 
 def _parsed(source: str, name: str, cells: Sequence[str], line: Ints) -> _Column:
-    """Convert the cells of a column, which stand in these lines, to numbers."""
+    """Convert the cells of a column to numbers; `line` [n] are their lines."""
     switch = name == "available"
     value: list[float] = []
     try:
@@ -201,29 +201,22 @@ def _parsed(source: str, name: str, cells: Sequence[str], line: Ints) -> _Column
     return _Column(np.array(value), np.array([not cell for cell in cells]))
 
 
-def _check_values(
-    table: _Table, name: str, accepts: Callable[[Floats], Bools], wanted: str, *, gaps: bool = False
-) -> None:
-    """Refuse the first value that `accepts` finds wrong; empty cells are wrong, too, unless `gaps`."""
+def _check_values(table: _Table, name: str, *, gaps: bool = False) -> None:
+    """Refuse the first value that is not finite and above 0 (times: at least 0); with `gaps`, cells may be empty."""
     value, missing = table.columns[name]
-    bad = np.flatnonzero(np.where(missing, not gaps, ~accepts(value)))
+    is_time = name == "time_s"
+    good = np.isfinite(value) & ((value >= 0) if is_time else (value > 0))
+    bad = np.flatnonzero(np.where(missing, not gaps, ~good))
     if len(bad):
+        wanted = "a finite number of seconds, at least 0" if is_time else "a finite number above 0"
         shown = "nothing" if missing[bad[0]] else f"{value[bad[0]]:g}".replace("nan", "NaN")
         raise UserError(f"{table.where(bad[0])}: {name} must be {wanted}, not {shown}")
-
-
-def _positive(value: Floats) -> Bools:
-    return np.isfinite(value) & (value > 0)
-
-
-def _not_negative(value: Floats) -> Bools:
-    return np.isfinite(value) & (value >= 0)
 
 
 def _filled(table: _Table, name: str, order: Ints, offsets: Ints) -> Floats:
     """Return a column in the order of the fleet; an empty cell repeats the device's row before."""
     if name != "available":  # which `_parsed` has checked
-        _check_values(table, name, _positive, "a finite number above 0", gaps=True)
+        _check_values(table, name, gaps=True)
     column = table.columns[name]
     value, missing = column.value[order], column.missing[order]
     if not missing.any():

@@ -37,7 +37,7 @@ class LatencyModel(Protocol):
 
         Args:
             rng: a new generator for every `training`.
-            fixed: the same generator each time, for what a device keeps for life.
+            fixed: the same generator each time, for permanent properties of devices.
             training: number of the training.
             devices: number of devices K.
         """
@@ -167,7 +167,7 @@ class LogNormal:
 
 @dataclass(frozen=True, kw_only=True)
 class PerDevice:
-    """One latency per device for life: given as `seconds` (one value per device), else drawn once from U(low, high)."""
+    """One constant latency per device: given as `seconds` (one value per device), else drawn once from U(low, high)."""
 
     low_s: float = setting(5.0, above=0, doc="Shortest latency that a device can draw.")
     high_s: float = setting(15.0, above=0, doc="Longest latency that a device can draw.")
@@ -206,11 +206,7 @@ class Trace:
     A device's n-th training takes its n-th row, starting over at the end; device k uses the trace of the (k mod T)-th of T.
     """
 
-    trace_file: str = setting(
-        "",
-        doc="A CSV with the columns `device` and `latency_s`; a path relative to the experiment file.",
-        aliases=("trace",),
-    )
+    trace_file: str = setting("", doc="A CSV file with the columns `device` and `latency_s`.", aliases=("trace",))
 
     def draw(self, rng: Generator, fixed: Generator, training: int, devices: int) -> Floats:
         traces = read_trace(self.trace_file)

@@ -10,8 +10,8 @@ PAOTA's Algorithm 1 reads (`schemes.Periodic`):
             server.start(ready.device)                                        # they train on w^(r+1)
 
 A scheme is written once and runs on two clocks. `virtual.VirtualServer` drives it on a virtual clock, which yields the
-timeline of a simulation. `deploy.server.DeployedServer` drives the same coroutine on the wall clock. A scheme sees only a
-`Server`, and cannot tell the two apart.
+timeline of a simulation. `deploy.server.DeployedServer` drives the same coroutine on the wall clock. A scheme sees a
+`Server`, not the clock behind it.
 """
 
 from __future__ import annotations

@@ -13,15 +13,8 @@ from ..base.settings import choice, setting
 class Timing:
     """Duration of local trainings, availability of devices, and aggregation period."""
 
-    period_s: float = setting(
-        8.0,
-        above=0,
-        doc="Time between two aggregations of a periodic scheme, dT.",
-        aliases=("dT", "period", "interval"),
-    )
-    latency: Any = choice(
-        LATENCIES, "uniform", doc="Model of the seconds that a local training takes.", aliases=("delay", "compute_time")
-    )
+    period_s: float = setting(8.0, above=0, doc="Aggregation period dT.", aliases=("dT", "period", "interval"))
+    latency: Any = choice(LATENCIES, "uniform", doc="Latency of a training.", aliases=("delay", "compute_time"))
     fleet_file: str | None = setting(
         None,
         doc="A CSV file with the availability, speed and rates of devices; absent: all devices are always available.",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base.types import AnyArray, Bools, Floats, Ints
+from ..base.types import Bools, Floats, Ints, NumPyArray
 
 
 class Trainings(NamedTuple):
@@ -141,5 +141,5 @@ class Builder:
     def timeline(self) -> Timeline:
         """Return the timeline and empty the builder."""
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(self._ready, np.int64))])
-        flat: dict[str, AnyArray] = {name: np.array(self._flat.pop(name)) for name in COLUMNS}
+        flat: dict[str, NumPyArray] = {name: np.array(self._flat.pop(name)) for name in COLUMNS}
         return Timeline(time_s=np.array(self._time_s), offsets=offsets, **flat)  # type: ignore[arg-type]

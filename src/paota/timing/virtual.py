@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -83,7 +84,7 @@ class VirtualServer(Server):
         self.start_s, self.finish_s, self.heard_s = np.zeros(k), np.full(k, np.inf), np.zeros(k)
         self.busy = np.zeros(k, bool)  # training, or finished and not yet aggregated
         self.gone = np.zeros(k, bool)  # devices that never finish a training again
-        self._versions = _VersionTimes()
+        self._made_s = array("d")  # time at which each version was made
         self._events = Builder()
         self._group_of_event: list[int] = []
         self._aborted_by_event: dict[int, Trainings] = {}
@@ -127,9 +128,9 @@ class VirtualServer(Server):
         self._group_of_event.append(trainings.group)
         # A device that has started another training since keeps it.
         self.busy[trainings.device[self.training[trainings.device] == trainings.training]] = False
-        self._versions.add(self.now_s)
+        self._made_s.append(self.now_s)
         if self._to_abort:
-            parts = [part._replace(version=self._versions.resolve(part.version, at)) for part, at in self._to_abort]
+            parts = [part._replace(version=self._resolved(part.version, at)) for part, at in self._to_abort]
             self._aborted_by_event[self.round] = joined(parts)
             self._to_abort = []
         self.round += 1
@@ -301,7 +302,15 @@ class VirtualServer(Server):
 
     def _trainings_of(self, device: Devices) -> Trainings:
         made = self._unresolved(device)
-        return made._replace(version=self._versions.resolve(made.version, self.heard_s[device]))
+        return made._replace(version=self._resolved(made.version, self.heard_s[device]))
+
+    def _resolved(self, version: Ints, heard_s: Floats) -> Ints:
+        """Return `version` [n], with UNKNOWN replaced by the newest version at `heard_s` [n]."""
+        late = version == UNKNOWN
+        if not late.any():
+            return version
+        made_s = np.frombuffer(self._made_s) if self._made_s else np.empty(0)
+        return np.where(late, np.searchsorted(made_s, heard_s, side="right"), version)
 
     def timeline(self) -> Timeline:
         """Return the events so far."""
@@ -313,25 +322,3 @@ class VirtualServer(Server):
         none = self._trainings_of(self.everyone[:0])
         aborted = (self._aborted_by_event.get(event, none) for event in range(len(made)))
         return replace(made, aborted=Timeline.build(zip(made.time_s.tolist(), aborted, strict=True)))
-
-
-class _VersionTimes:
-    """The time at which each version was made."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._time_s = np.empty(64)
-
-    def add(self, time_s: float) -> None:
-        if self.count == len(self._time_s):
-            self._time_s = np.concatenate([self._time_s, np.empty(self.count)])
-        self._time_s[self.count] = time_s
-        self.count += 1
-
-    def resolve(self, version: Ints, heard_s: Floats) -> Ints:
-        """Return `version` [n], with UNKNOWN replaced by the newest version at `heard_s` [n]."""
-        late = version == UNKNOWN
-        if not late.any():
-            return version
-        newest = np.searchsorted(self._time_s[: self.count], heard_s, side="right")
-        return np.where(late, newest, version)
