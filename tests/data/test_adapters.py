@@ -10,7 +10,7 @@ from paota.data.dataset import Dataset
 
 
 class Tensor:
-    """What counts of a `torch.Tensor`: it can be turned into an array, and it can permute its axes."""
+    """The relevant part of a `torch.Tensor`: it converts to an array, and it can permute its axes."""
 
     def __init__(self, array):
         self.array = np.asarray(array)

@@ -1,4 +1,4 @@
-"""What holds for every partition, and what each one promises."""
+"""Properties of every partition, and of each one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def split(partition, labels, devices, seed=0) -> Shards:
 
 
 def holders(shards: Shards, samples: int) -> np.ndarray:
-    """How many devices hold each sample."""
+    """Return the number of devices that hold each sample."""
     return np.bincount(shards.indices, minlength=samples)
 
 

@@ -1,4 +1,4 @@
-"""Devices that come and go: every scheme waits for whoever is away, and for nobody else."""
+"""Devices that come and go: every scheme starts absent devices when they return, and waits for no other device."""
 
 import math
 
@@ -83,7 +83,7 @@ def test_a_synchronous_round_draws_from_those_who_are_there_and_waits_for_somebo
     latencies = attended([3, 3, 3], [(0, 10)], [(0, 10)], [(50, math.inf)])
     timeline = synchronous(latencies, participants=2, horizon=Horizon(rounds=6))
     assert by_event(timeline) == [[0, 1], [0, 1], [0, 1], [2], [2], [2]]
-    # The fourth round would have begun at 9 s; both leave at 10 s and never come back, so nobody finishes it.
+    # The fourth round would have begun at 9 s; both leave at 10 s and never come back, so no device finishes it.
     np.testing.assert_allclose(timeline.time_s[:3], [3, 6, 9])
 
 
@@ -193,7 +193,7 @@ def test_every_scheme_obeys_any_fleet(seed, lose, repeat, scheme):
         assert (busy_s >= needed_s - 1e-5).all()
     else:
         np.testing.assert_allclose(busy_s, needed_s, atol=1e-5)
-    # Nobody heard a version before it was made.
+    # No device receives a version before it is made.
     made_s = np.concatenate([[0.0], timeline.time_s])
     assert (made_s[timeline.version] <= timeline.finish_s).all()
 
@@ -237,7 +237,7 @@ def test_availability_against_second_by_second(seed, repeat):
 
 
 def test_who_never_comes_back_is_not_looked_at_by_a_scheme_that_weighs_restarts():
-    """Without a warning, and without the one that is gone: it begins nothing, and ends nothing."""
+    """A device that is gone starts and ends no training, and the scheme warns of nothing."""
     latencies = attended([3, 4, 5], ALWAYS, ALWAYS, [(0, 6)])
     timeline = timeline_of(ShareReadyOrRestart(0.3), latencies, Horizon(rounds=None, duration_s=40.0))
     assert 2 not in timeline.device[timeline.start_s > 6]
