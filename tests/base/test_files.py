@@ -104,7 +104,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def bounded() -> Iterator[None]:
-    """What waits for ever is ended by a signal, and what fills the memory by the system."""
+    """A signal ends a read that blocks forever, and the system one that fills the memory."""
 
     def give_up(*_: Any) -> None:
         raise AssertionError("it waits for ever")

@@ -75,7 +75,7 @@ def unfinished_run(settings) -> Path:
 
 
 def begun_sweep(settings) -> Path:
-    """As a sweep leaves it that has computed nothing yet, but one of its points."""
+    """Return the folder of a sweep that has computed only one of its points."""
     folder = sweeps.SWEEPS.begin("sweep", sweeps.prepare(Experiment.from_dict(TABLE), PERIODS))
     rename(folder / "sweep.json", settings)
     (folder / "points").mkdir()

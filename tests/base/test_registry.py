@@ -92,7 +92,7 @@ def test_what_is_missing_is_said_when_it_is_registered(kind, thing, says):
 
 @dataclass(frozen=True, kw_only=True)
 class HalfBand(paota.Shares):
-    """Every upload on half of the band, whoever else sends."""
+    """Every upload uses half of the band, independent of other uploads."""
 
     subchannels: int = 2
     by_time = False

@@ -69,7 +69,7 @@ def test_a_run_with_a_plug_in_opens_without_it(folder, capsys, monkeypatch):
     np.testing.assert_array_equal(opened.array("my-policy", "test_loss"), whole.array("my-policy", "test_loss"))
     assert opened.experiment.to_dict() == whole.experiment.to_dict()
     assert "my-policy" in repr(opened)
-    why = "the Python code that this folder names is not run unasked"
+    why = "the Python code that this folder names is not run without your consent"
     assert repr(opened.experiment) == f"<paota.RecordedExperiment 'my-policy', as data only: {why}>"
     assert main(["report", "run", "--out", "again.html"]) == 0
     assert "--plugin" in Path("again.html").read_text()

@@ -10,7 +10,7 @@ from paota.data.dataset import Dataset
 
 
 class Tensor:
-    """What counts of a `torch.Tensor`: it can be turned into an array, and it can permute its axes."""
+    """The relevant part of a `torch.Tensor`: it converts to an array, and it can permute its axes."""
 
     def __init__(self, array):
         self.array = np.asarray(array)
@@ -75,7 +75,7 @@ def test_a_real_torch_dataset():
         (Pairs((np.zeros(3), 0), (np.zeros(4), 0)), "inputs differ in shape, (3,) at item 0 but (4,) at item 1"),
         (Pairs((np.zeros(3), None)), "item 0 holds NoneType, which is no array of numbers"),
         (Pairs((np.zeros(3), [0, 1])), "y_train has shape (1, 2), and labels must be one whole number"),
-        (7, "the torch train set: int can neither be indexed nor iterated over"),
+        (7, "the torch train set: int can be neither indexed nor iterated over"),
     ],
 )
 def test_wrong_torch_sets(train, sentence):

@@ -88,7 +88,7 @@ def test_by_name_says_what_to_download_and_where_to_put_it(tmp_path, monkeypatch
 def test_the_pickled_folder_is_refused(tmp_path, place):
     (tmp_path / "cifar-10-batches-py").mkdir()
     (tmp_path / "cifar-10-batches-py" / "data_batch_1").write_bytes(b"\x80\x02}")
-    assert "is the pickled version of CIFAR-10, and no pickle is ever loaded: download" in sentence_of(tmp_path / place)
+    assert "is the pickled version of CIFAR-10, and pickles are never loaded: download" in sentence_of(tmp_path / place)
 
 
 def test_the_pickled_archive_is_refused(tmp_path, cifar_archive):

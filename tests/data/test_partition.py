@@ -1,4 +1,4 @@
-"""What holds for every partition, and what each one promises."""
+"""Properties of every partition, and of each one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from scipy import stats
 
 from paota.base.errors import UserError
 from paota.base.registry import PARTITIONS
-from paota.data.dataset import Dataset
 from paota.data.partition import Dirichlet, Iid, LabelShards, Paper, RareClass
 from paota.data.sampling import blocks, draw_distinct, ragged_ranges
-from paota.data.shards import Shards, describe
+from paota.data.shards import Shards
 
 LABELS = st.lists(st.sampled_from([0, 1, 2, 5, 9]), min_size=1, max_size=120).map(lambda y: np.array(y, np.int32))
 ANY_PARTITION = st.one_of(
@@ -36,7 +35,7 @@ def split(partition, labels, devices, seed=0) -> Shards:
 
 
 def holders(shards: Shards, samples: int) -> np.ndarray:
-    """How many devices hold each sample."""
+    """Return the number of devices that hold each sample."""
     return np.bincount(shards.indices, minlength=samples)
 
 
@@ -289,17 +288,3 @@ def test_a_rare_class_that_does_not_exist_is_refused():
 def test_shards_may_share_and_stand_in_any_order():
     shards = Shards(np.array([3, 1, 3]), np.array([0, 2, 3]))
     assert shards.sizes.tolist() == [2, 1]
-
-
-def test_describe_by_hand(arrays):
-    dataset = Dataset.from_arrays(name="mine", **arrays)  # y_train = 0 1 2 2 1 0
-    facts = describe(dataset, Shards(np.array([0, 2, 3, 2]), np.array([0, 3, 4])))
-    assert facts.pop("device_sizes").tolist() == [3, 1]
-    assert facts.pop("device_class_counts").tolist() == [[1, 0, 2], [0, 0, 1]]
-    assert facts == {
-        "dataset": "mine", "input_shape": (4, 5), "train_samples": 6, "test_samples": 3, "classes": 3,
-        "devices": 2, "held_samples": 4, "distinct_samples": 3,
-        "smallest_device": 1, "median_device": 2.0, "largest_device": 3,
-    }  # fmt: skip
-    with pytest.raises(UserError, match="sample 6 is asked of a dataset with 6 training samples"):
-        describe(dataset, Shards(np.array([6]), np.array([0, 1])))

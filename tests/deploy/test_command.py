@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import paota
-from paota.base.lock import only_one
 from paota.base.registry import ALGORITHMS
+from paota.base.system import only_one
 from paota.cli import main
 from paota.deploy import namespace as private
 from paota.deploy.processes import free_port

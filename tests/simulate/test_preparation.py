@@ -9,7 +9,7 @@ import pytest
 
 import paota
 from paota import simulate
-from paota.base import files, memory
+from paota.base import files, system
 from paota.base.errors import UserError, is_plain, printable
 from paota.cli import main
 from paota.experiment.experiment import Experiment
@@ -88,7 +88,7 @@ def test_a_long_signal_is_known_before_memory_is_taken(monkeypatch):
         return simulate.prepare(Experiment.from_dict(table))
 
     places, num_parameters = 16, planned("majority-vote").num_parameters
-    monkeypatch.setattr(memory, "available_bytes", lambda: places * 4 * 3 * num_parameters)
+    monkeypatch.setattr(system, "available_bytes", lambda: places * 4 * 3 * num_parameters)
     planned("majority-vote")
     with pytest.raises(UserError, match=r"'fsk-vote' with .* parameters needs at least"):
         planned("fsk-vote")
@@ -298,10 +298,10 @@ def test_ctrl_c_while_importing():
 
 
 def test_two_that_go_on_with_one_folder(tmp_path):
-    from paota.base.lock import only_one
+    from paota.base.system import only_one
 
     hold = (
-        "import sys\nfrom paota.base.lock import only_one\nfrom paota.base.errors import UserError\n"
+        "import sys\nfrom paota.base.system import only_one\nfrom paota.base.errors import UserError\n"
         "try:\n    with only_one(sys.argv[1]): print('mine')\nexcept UserError as error: print(error)\n"
     )
 

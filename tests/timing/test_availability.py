@@ -1,4 +1,4 @@
-"""Devices that come and go: every scheme waits for whoever is away, and for nobody else."""
+"""Devices that come and go: every scheme starts absent devices when they return, and waits for no other device."""
 
 import math
 
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from paota.base.errors import UserError
 from paota.timing.availability import Availability
-from paota.timing.fleet import Attendance, Attended, Fleet
-from paota.timing.latency import Latencies, PerDevice, Uniform
+from paota.timing.fleet import Attendance, Fleet
+from paota.timing.latency import Latencies, PerDevice, Uniform, WithAvailability
 from paota.timing.restarts import ShareReadyOrRestart
 from paota.timing.timeline import Horizon
 
@@ -34,7 +34,7 @@ def fleet(*intervals):
 
 def attended(seconds, *intervals, lose=False, over_the_air=True, repeat_s=None):
     latencies = Latencies(PerDevice(seconds=tuple(seconds)), devices=len(seconds), seed=0)
-    return Attended(latencies, Attendance.of(fleet(*intervals), repeat_s), lose=lose, over_the_air=over_the_air)
+    return WithAvailability(latencies, Attendance.of(fleet(*intervals), repeat_s), lose=lose, over_the_air=over_the_air)
 
 
 def by_event(timeline):
@@ -83,7 +83,7 @@ def test_a_synchronous_round_draws_from_those_who_are_there_and_waits_for_somebo
     latencies = attended([3, 3, 3], [(0, 10)], [(0, 10)], [(50, math.inf)])
     timeline = synchronous(latencies, participants=2, horizon=Horizon(rounds=6))
     assert by_event(timeline) == [[0, 1], [0, 1], [0, 1], [2], [2], [2]]
-    # The fourth round would have begun at 9 s; both leave at 10 s and never come back, so nobody finishes it.
+    # The fourth round would have begun at 9 s; both leave at 10 s and never come back, so no device finishes it.
     np.testing.assert_allclose(timeline.time_s[:3], [3, 6, 9])
 
 
@@ -158,7 +158,7 @@ def test_a_fleet_that_is_always_there_changes_no_bit(scheme):
     horizon = Horizon(rounds=None, duration_s=200.0)
     plain = SCHEMES[scheme](latencies, horizon)
     for repeat_s in (None, 50.0):
-        made = Attended(latencies, Attendance.of(fleet(ALWAYS), repeat_s), lose=True, over_the_air=True)
+        made = WithAvailability(latencies, Attendance.of(fleet(ALWAYS), repeat_s), lose=True, over_the_air=True)
         same = SCHEMES[scheme](made, horizon)
         for name in ("time_s", "offsets", "device", "version", "training", "start_s", "finish_s"):
             np.testing.assert_array_equal(getattr(same, name), getattr(plain, name))
@@ -177,7 +177,7 @@ def test_every_scheme_obeys_any_fleet(seed, lose, repeat, scheme):
     ]
     latencies = Latencies(Uniform(), devices=12, seed=seed)
     attendance = Attendance.of(fleet(*intervals), 200.0 if repeat else None)
-    made = Attended(latencies, attendance, lose=lose, over_the_air=True)
+    made = WithAvailability(latencies, attendance, lose=lose, over_the_air=True)
     timeline = SCHEMES[scheme](made, Horizon(rounds=None, duration_s=500.0))
     there = attendance.availability.is_there
     if scheme != "buffered":  # a buffer is not sent at one moment
@@ -193,7 +193,7 @@ def test_every_scheme_obeys_any_fleet(seed, lose, repeat, scheme):
         assert (busy_s >= needed_s - 1e-5).all()
     else:
         np.testing.assert_allclose(busy_s, needed_s, atol=1e-5)
-    # Nobody heard a version before it was made.
+    # No device receives a version before it is made.
     made_s = np.concatenate([[0.0], timeline.time_s])
     assert (made_s[timeline.version] <= timeline.finish_s).all()
 
@@ -237,7 +237,7 @@ def test_availability_against_second_by_second(seed, repeat):
 
 
 def test_who_never_comes_back_is_not_looked_at_by_a_scheme_that_weighs_restarts():
-    """Without a warning, and without the one that is gone: it begins nothing, and ends nothing."""
+    """A device that is gone starts and ends no training, and the scheme warns of nothing."""
     latencies = attended([3, 4, 5], ALWAYS, ALWAYS, [(0, 6)])
     timeline = timeline_of(ShareReadyOrRestart(0.3), latencies, Horizon(rounds=None, duration_s=40.0))
     assert 2 not in timeline.device[timeline.start_s > 6]

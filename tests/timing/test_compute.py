@@ -144,12 +144,12 @@ def test_the_noise_of_an_analog_broadcast_is_as_derived():
     expected = jnp.sqrt(noise_w / 2 * jnp.sum(model**2, axis=1) / 2.0)
     np.testing.assert_allclose(jnp.std(heard - model, axis=1), expected, rtol=0.05)
     again = as_heard(made.air, jax.random.key(0), model[:1], version[:1], device[:1])
-    np.testing.assert_allclose(again[0], heard[0], rtol=1e-6)  # whoever asks, in whatever company
+    np.testing.assert_allclose(again[0], heard[0], rtol=1e-6)  # the noise does not depend on the other devices
     assert abs(np.corrcoef(heard[0] - model[0], heard[1] - model[1])[0, 1]) < 0.1
 
 
 def test_a_silent_broadcast_changes_no_model():
-    """Analog, with noise far below everything: as ideal, but for the last digits."""
+    """Analog, with noise far below everything: equal to the ideal one up to the last digits."""
     table = {"rounds": 3, "data": DATA, "algorithms": [{"name": "paota"}]}
     ideal = paota.run(table)
     quiet = paota.run({**table, "air": {"downlink": "analog"}})

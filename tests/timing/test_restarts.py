@@ -1,4 +1,4 @@
-"""When everybody begins anew: the evidence by hand, and what the scheme makes of different worlds."""
+"""Restarts of all devices: the evidence by hand, and the decisions for different latencies."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Who takes part when, for the schemes that the rivals add."""
+"""Participants of the schemes of the rivals."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_over_selection_by_hand():
 
 
 def test_a_deadline_by_hand():
-    """3 s: of 1, 6, 2, 5 s two have finished. 0.5 s: nobody, and the round ends all the same."""
+    """3 s: of 1, 6, 2, 5 s two have finished. 0.5 s: no device, and the round ends, too."""
     latencies = fixed(1.0, 6.0, 2.0, 5.0)
     timeline = synchronous(latencies, participants=4, deadline_s=3.0, horizon=Horizon(rounds=2))
     np.testing.assert_allclose(timeline.time_s, [3, 6])
@@ -85,7 +85,7 @@ def test_waiting_for_all_aborts_nobody():
 
 def test_fewer_selected_than_participants_are_refused():
     world = TimelineInputs(fixed(1.0, 6.0, 2.0, 5.0), 8.0, Horizon(rounds=2))
-    with pytest.raises(UserError, match="selected = 2 devices cannot give the 3 participants"):
+    with pytest.raises(UserError, match="selected = 2 devices are fewer than the 3 participants"):
         make_timeline(Synchronous(participants=3, selected=2), world)
 
 

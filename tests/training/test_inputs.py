@@ -13,9 +13,8 @@ from paota import simulate
 from paota.base.errors import UserError
 from paota.base.rng import Purpose
 from paota.base.settings import parse
-from paota.data.dataset import Dataset
+from paota.data.dataset import BLOCK, Dataset, Scaling
 from paota.data.partition import Iid
-from paota.data.scaling import BLOCK, Scaling
 from paota.models.mlp import Mlp
 from paota.studies.bound.landscape import Landscape
 from paota.training.augmentation import PADDING, crop_and_flip, draw_augmentation

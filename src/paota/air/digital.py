@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.rng import Purpose
+from ..base.rng import Purpose, pick_draws
 from ..base.settings import setting
 from ..base.units import db_to_ratio, dbm_to_w
 from ..timing.latency import Latencies
@@ -124,25 +124,22 @@ class Uploads:
         self.air, self.max_power_w, self.devices, self.seed = air, max_power_w, devices, seed
         self.shares = air.digital.subchannels or at_once or devices
         self.bits = float(num_parameters) * air.digital.bits_per_weight
-        self._rows: dict[int, Cost] = {}
+        self._rows: dict[int, Floats] = {}
         self._draw: Any = None
 
     def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: Floats | None = None) -> Cost:
         """Of uploads behind these trainings; when they begin (`start_s`) does not matter."""
-        out = Cost(*(np.empty(len(device)) for _ in Cost._fields))
-        for value in np.unique(training):
-            where = training == value
-            for column, row in zip(out, self._row(int(value)), strict=True):
-                column[where] = row[device[where]]
-        return out
+        return Cost(*pick_draws(device, training, self._row, (len(Cost._fields),)))
 
-    def _row(self, training: int) -> Cost:
+    def _row(self, training: int) -> Floats:
+        """The costs of all devices, [4, K] in the order of `Cost`."""
         if training not in self._rows:
             scheme = self.air.digital
-            self._rows[training] = upload_cost(
+            cost = upload_cost(
                 scheme, self._gains(training), bits=self.bits, shares=self.shares,
                 air=self.air, max_power_w=self.max_power_w,
             )  # fmt: skip
+            self._rows[training] = np.stack(cost)
         return self._rows[training]
 
     def _gains(self, training: int) -> Floats:

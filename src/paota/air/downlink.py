@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.rng import Purpose, host_rng
+from ..base.rng import Purpose, host_rng, pick_draws
 from ..base.settings import setting
 from .digital import rate_of
 from .settings import Air
@@ -79,15 +79,10 @@ def misses_broadcast(
     air: Air, seed: int, devices: int, device: NDArray[np.int64], training: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Whether the broadcast for each of these trainings is missed, [n]; `devices`: K."""
-    missed = np.zeros(len(device), bool)
     probability = getattr(air.downlink, "broadcast_loss", None)
     if probability is None:
-        return missed
-    for number in np.unique(training):
-        draws = host_rng(seed, Purpose.BROADCAST, int(number)).random(devices)
-        where = training == number
-        missed[where] = draws[device[where]] < probability
-    return missed
+        return np.zeros(len(device), bool)
+    return pick_draws(device, training, lambda n: host_rng(seed, Purpose.BROADCAST, n).random(devices)) < probability
 
 
 def in_signals(air: Air) -> Air:

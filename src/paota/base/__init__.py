@@ -1,1 +1,1 @@
-"""What every other folder may use: errors, settings, registry, random keys, files, units. It imports no other folder."""
+"""The foundation of all other folders: errors, settings, registry, random keys, files, units. It imports no other folder."""

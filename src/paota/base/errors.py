@@ -1,4 +1,4 @@
-"""The one exception that means "you can fix this": the command line prints its sentence and exits with code 2."""
+"""Exceptions for mistakes of the user. The command line prints the sentence and exits with code 2."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 
 class UserError(Exception):
-    """A mistake in what the user gave: a key, a value, a file. Its text is one sentence that says what to mend."""
+    """A mistake in a key, a value or a file that the user gave. Its text is one sentence that says what to change."""
 
 
 class UnknownSetting(UserError):
-    """A setting that does not exist: its dotted `name`, and those that do where it was looked for."""
+    """A setting that does not exist: its dotted `name`, and the settings of its section that exist."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name, self.known = name, tuple(known)
@@ -20,29 +20,32 @@ class UnknownSetting(UserError):
 
 
 class Interrupted(Exception):
-    """The user asked to stop; what was done so far is saved."""
+    """The user stopped the run; its results so far are saved."""
 
 
 def install_command(extra: str) -> str:
-    """The pip command for what an extra of paota needs. It works everywhere, whether or not paota is on PyPI."""
-    from importlib.metadata import requires  # start-up time: few commands ever need it
+    """Return the pip command for the requirements of an extra of paota.
+
+    It works in any folder, from a clone as from an installation: it names the packages, not paota.
+    """
+    from importlib.metadata import requires  # start-up time
 
     wanted = [line.partition(";")[0].strip() for line in requires("paota") or () if line.endswith(f"'{extra}'")]
     return "pip install " + " ".join(f"'{requirement}'" for requirement in wanted)
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is safe to print: no control character, line break or change of direction that a terminal obeys."""
+    """Return whether a text is safe to print: without control characters, line breaks and changes of text direction."""
     return not any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in _DIRECTIONS for c in text)
 
 
 def printable(text: str) -> str:
-    """`text` with what `is_plain` refuses, line breaks excepted, written as escapes: `\\x1b`."""
+    """Return `text` with all characters that `is_plain` refuses, except line breaks, as escapes such as `\\x1b`."""
     return "".join(c if c == "\n" or is_plain(c) else c.encode("unicode_escape").decode() for c in text)
 
 
 def one_line(text: object, limit: int = 300) -> str:
-    """A text from outside, such as a device's error, on one printable line of at most `limit` characters."""
+    """Return a text from outside, such as a device's error, as a printable line of at most `limit` characters."""
     return printable(" ".join(str(text)[:limit].split()))[:limit]
 
 
@@ -50,13 +53,13 @@ _DIRECTIONS = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A)
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> UserError:
-    """The sentence for a name that does not exist, with the nearest one that does, or all if none is near.
+    """Return the error for a name that does not exist, with the nearest existing name, or all names if none is near.
 
     Args:
-        kind: what the name should be a name of.
-        name: as it was given.
+        kind: kind of the thing with this name.
+        name: the unknown name.
         known: the names that exist.
-        also: what other people say -> the name that is meant.
+        aliases: names in other frameworks or papers -> existing names.
     """
     names = sorted(known)
     near = nearest(str(name), names, aliases or {})
@@ -66,7 +69,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str], aliases: Mapping
 def nearest(
     name: str, known: Sequence[str], aliases: Mapping[str, str] | None = None, cutoff: float = 0.6
 ) -> str | None:
-    """The one of `known` that `name` says in other letters, that a synonym in `aliases` means, or that is spelled alike."""
+    """Return the name in `known` that equals `name` up to case and hyphens, that an alias means, or that is spelled alike."""
     exact = {plain(word): word for word in known}
     meant = {plain(word): word_meant for word, word_meant in (aliases or {}).items() if word_meant in known}
     wanted = plain(name)
@@ -77,15 +80,15 @@ def nearest(
 
 
 def plain(name: str) -> str:
-    """Without what people write differently: capitals, hyphens and underscores."""
+    """Return a name in lower case, without hyphens and underscores."""
     return name.lower().replace("-", "").replace("_", "")
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """`did you mean 'a' or 'b'?`"""
+    """Return `did you mean 'a' or 'b'?`."""
     return f"did you mean {' or '.join(map(repr, names))}?"
 
 
 def listed(names: Iterable[str]) -> str:
-    """`known: a, b, c`."""
+    """Return `known: a, b, c`."""
     return f"known: {', '.join(names) or 'none'}"

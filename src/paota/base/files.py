@@ -1,6 +1,6 @@
-"""The files of a folder: a reader never sees half of one, and reads only ordinary files of bounded size.
+"""Files, written as a whole or not at all, and read only if they are ordinary and of bounded size.
 
-They are written to a temporary name beside the target, then renamed.
+A file is written under a temporary name beside the target, then renamed.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .bounded import read_regular
+from .bounded import read_arrays, read_regular
 from .errors import UserError
-from .npz import read_arrays
+from .types import Json, NumPyArray, Settings
 
-MAX_JSON_BYTES, MAX_TABLE_BYTES = 2**26, 2**30  # that are read
-Columns = dict[str, NDArray[Any]]  # a table, column by column
+if TYPE_CHECKING:
+    import pandas
+
+MAX_JSON_BYTES, MAX_TABLE_BYTES = 2**26, 2**30  # largest files that are read
+Columns = dict[str, NumPyArray]  # a table, column by column
 
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
-    """A binary stream whose content appears at `path` all at once, or not at all."""
+    """Yield a binary stream whose content appears at `path` as a whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         temporary.unlink(missing_ok=True)  # never written through: it may be a link or a pipe
@@ -45,18 +47,18 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """UTF-8, all at once."""
+    """Write a text in UTF-8, as a whole or not at all."""
     with atomic(path) as stream:
         stream.write(text.encode("utf-8"))
 
 
-def write_json(path: Path, value: Any) -> None:
-    """By the rules of `jsonable`."""
+def write_json(path: Path, value: object) -> None:
+    """Write a value as JSON, converted by `jsonable`."""
     write_text(path, json.dumps(jsonable(value), indent=2, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """The value in a JSON file; a file that cannot be read is refused by name."""
+def read_json(path: Path) -> Json:
+    """Return the value in a JSON file."""
     content = read_regular(path, most=MAX_JSON_BYTES)
     try:
         return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
@@ -68,8 +70,8 @@ def _refuse_constant(text: str) -> None:
     raise ValueError(f"{text} is not JSON")
 
 
-def jsonable(value: Any) -> Any:
-    """Plain JSON types; NaN and infinity become null."""
+def jsonable(value: object) -> Json:
+    """Convert a value to plain JSON types; NaN and infinity become null."""
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -84,7 +86,7 @@ def jsonable(value: Any) -> Any:
 
 
 def write_csv(path: Path, columns: Columns) -> None:
-    """Tidy CSV; a missing number is an empty cell, and no text a formula (`cell_of`)."""
+    """Write a table as CSV; a missing number is an empty cell, and no text is a formula (`cell_of`)."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -93,15 +95,15 @@ def write_csv(path: Path, columns: Columns) -> None:
     write_text(path, text.getvalue())
 
 
-def cell_of(value: Any) -> Any:
-    """A value as it stands in a CSV file: NaN is empty, and a text that a spreadsheet would compute gets an apostrophe."""
+def cell_of(value: object) -> object:
+    """Return the CSV cell of a value: empty for NaN, with an apostrophe before a text that is a formula in a spreadsheet."""
     if isinstance(value, str):
         return f"'{value}" if value.startswith(_FORMULA) else value
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 
 def text_of(cell: str) -> str:
-    """The text that `cell_of` has made a cell of."""
+    """Return the text from which `cell_of` made a cell."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
 
 
@@ -109,7 +111,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 def read_csv(path: Path, types: Mapping[str, type]) -> Columns:
-    """The inverse of `write_csv`; columns that `types` does not name are numbers."""
+    """Read a table that `write_csv` wrote; columns without an entry in `types` are numbers."""
     content = read_regular(path, most=MAX_TABLE_BYTES)
     try:
         header, *rows = csv.reader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline=""))
@@ -126,34 +128,34 @@ def read_csv(path: Path, types: Mapping[str, type]) -> Columns:
         raise UserError(f"'{path}' is not a table that paota wrote ({error})") from None
 
 
-def to_pandas(columns: Columns) -> Any:
-    """A table as a pandas DataFrame."""
+def to_pandas(columns: Columns) -> pandas.DataFrame:
+    """Return a table as a pandas DataFrame."""
     try:
-        import pandas
+        import pandas  # optional
     except ImportError:
         raise UserError("to_pandas needs pandas: pip install pandas") from None
     return pandas.DataFrame(columns)
 
 
-def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Numeric arrays by name, uncompressed; `read_npz` reads them."""
-    whole = io.BytesIO()  # an archive that a full disk cuts short complains once more when it is collected
+def write_npz(path: Path, arrays: Mapping[str, NumPyArray]) -> None:
+    """Write numeric arrays by name, uncompressed; `read_npz` reads them."""
+    whole = io.BytesIO()  # np.savez into a file raises a second error on a full disk
     np.savez(whole, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
     with atomic(path) as stream:
         stream.write(whole.getbuffer())
 
 
-def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """Plain numeric arrays only, checked before memory is taken: no pickles, no bombs."""
+def read_npz(path: Path) -> dict[str, NumPyArray]:
+    """Return the arrays of an .npz file: plain numeric ones only, checked before memory is allocated."""
     return read_arrays(path)
 
 
-def to_toml(table: Mapping[str, Any]) -> str:
-    """TOML for the tables that an experiment is made of: values, sections, and lists of tables with sections inside."""
+def to_toml(table: Settings) -> str:
+    """Return TOML for the table of an experiment: values, sections, and lists of tables with sections inside."""
     return "\n".join(_toml_lines(table, "")).strip() + "\n"
 
 
-def _toml_lines(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
+def _toml_lines(table: Settings, prefix: str) -> Iterator[str]:
     for key, value in table.items():
         if not isinstance(value, Mapping) and not _is_table_list(value):
             yield f"{_toml_key(key)} = {_toml_value(value)}"
@@ -168,7 +170,7 @@ def _toml_lines(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
                 yield from _toml_lines(item, f"{name}.")
 
 
-def _is_table_list(value: Any) -> bool:
+def _is_table_list(value: object) -> TypeGuard[Sequence[Settings]]:
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, Mapping) for item in value)
 
 
@@ -177,7 +179,7 @@ def _toml_key(key: str) -> str:
     return key if bare else _toml_text(key)
 
 
-def _toml_value(value: Any) -> str:
+def _toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -188,6 +190,6 @@ def _toml_value(value: Any) -> str:
 
 
 def _toml_text(text: str) -> str:
-    """JSON's escapes are TOML's, but TOML has no surrogates and wants DEL escaped."""
+    """Return a TOML string: JSON's escapes are valid in TOML, but TOML has no surrogates and needs DEL escaped."""
     clean = text.encode("utf-8", "replace").decode("utf-8")
     return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007f")

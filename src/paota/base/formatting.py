@@ -1,4 +1,4 @@
-"""Numbers and names as people write them, and text that is safe to show."""
+"""Numbers and names in human-readable form, and text that is safe to show."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 NARROW_SPACE = "\u202f"
-SHARE_TICKS = ".4~p"  # Plotly's format: `90%`, and `89.5%` where whole percents would say the same twice
-# Neither allowed in HTML nor visible: they could only hide something.
+SHARE_TICKS = ".4~p"  # Plotly's format: `90%`, or `89.5%` where rounded ticks would repeat
+# Not allowed in HTML, and invisible.
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -26,18 +26,18 @@ def target_percent(target: float) -> str:
 
 @dataclass(frozen=True)
 class Score:
-    """What the column `test_accuracy` holds, by its name: an accuracy is a share, shown in percent; others are numbers."""
+    """The score in the column `test_accuracy`, by its name: an accuracy is a share in percent; other scores are numbers."""
 
     name: str = "accuracy"
 
     @property
     def is_share(self) -> bool:
-        """Whether it lies between 0 and 1 and reads best in percent."""
+        """True if the score is a share between 0 and 1, shown in percent."""
         return "accuracy" in self.name.lower()
 
     @property
     def formats(self) -> tuple[str, str]:
-        """Plotly's formats of the ticks and of the value that one points at."""
+        """Plotly's formats of the ticks and of hovered values."""
         return (SHARE_TICKS, ".2%") if self.is_share else ("", ".4~g")
 
     def show(self, value: float) -> str:
@@ -49,21 +49,21 @@ class Score:
         return target_percent(value) if self.is_share else f"{value:.4g}"
 
     def compact(self, value: float, decimals: int | None = None) -> str:
-        """For the terminal: 0.8 -> `80%`, or `80.0%` with `decimals`."""
+        """Format for the terminal: 0.8 -> `80%`, or `80.0%` with `decimals`."""
         if not self.is_share:
             return f"{value:.4g}"
         return f"{100 * value:.6g}%" if decimals is None else f"{value:.{decimals}%}"
 
 
 def quantity(value: float) -> str:
-    """Rounds or seconds: whole numbers bare, small ones with the digits that matter, big ones grouped."""
+    """Format rounds or seconds: whole numbers without decimals, small ones with three digits, large ones grouped."""
     if abs(value) >= 100 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
 def brief(value: float) -> str:
-    """A number in a narrow column, with two digits at least: 361, 9.4, 0.033."""
+    """Format a number for a narrow column, with at least two digits: 361, 9.4, 0.033."""
     return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.2g}"
 
 
@@ -73,32 +73,32 @@ def counted(count: int, noun: str) -> str:
 
 
 def listing(names: Sequence[str]) -> Markup:
-    """`a, b and c`, escaped where it is not markup already."""
+    """Return `a, b and c`, escaped except for markup."""
     *first, last = names or [""]
     return Markup(" and ").join([Markup(", ").join(first), last] if first else [last])
 
 
 def sentences(parts: Iterable[str]) -> str:
-    """The sentences that are not empty, one after the other."""
+    """Join the sentences that are not empty."""
     return " ".join(part for part in parts if part)
 
 
 def printable(text: str) -> str:
-    """The text with every control character and lone surrogate shown as U+FFFD."""
+    """Return the text with every control character and lone surrogate replaced by U+FFFD."""
     return CONTROLS.sub("\ufffd", text)
 
 
 def isolated(name: object) -> Markup:
-    """A name that a user gave, escaped; right-to-left letters in it cannot reorder the line around it."""
+    """Return a user's name, escaped; right-to-left letters in it cannot reorder the line around it."""
     return Markup("<bdi>{}</bdi>").format(printable(str(name)))
 
 
 def strong(name: object) -> Markup:
-    """The same in bold."""
+    """Return `isolated(name)` in bold."""
     return Markup("<strong>{}</strong>").format(isolated(name))
 
 
 def over_budget(found: Mapping[str, float]) -> str:
-    """What the summary says of transmissions beyond the power budget: "exceeds its power budget in 9 % of ..."."""
+    """Return the sentence on transmissions beyond the power budget: "exceeds its power budget in 9 % of ..."."""
     watts = f"{brief(found['largest_w'])} W" if found["largest_w"] < 1e4 else f"{brief(found['largest_w'] / 1e3)} kW"
     return f"exceeds its power budget in {percent(found['share'], 0)} of its transmissions, with up to {watts}"

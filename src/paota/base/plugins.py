@@ -1,7 +1,7 @@
-"""Python code of the user's own that an experiment names: files that register algorithms, channels, ..., and models.
+"""Python code of the user in an experiment: files that register algorithms, channels, ..., and models.
 
-An experiment file names such files in `plugins`, the command line in `--plugin`. Code that a folder names is imported only
-if the user trusts the folder, or has named the same code in this process before.
+An experiment file names such files in `plugins`, the command line in `--plugin`. Code that a run folder names is imported
+only if the user trusts the folder, or has named the same code in this process before.
 """
 
 from __future__ import annotations
@@ -16,54 +16,55 @@ from types import ModuleType
 
 from .errors import UserError
 
-_LOADED: dict[str, ModuleType | None] = {}  # code that the user has named in this process; None until it is imported
+_LOADED: dict[str, ModuleType | None] = {}  # code that the user named in this process; None until its import
 
 
 def trust(names: Iterable[str]) -> None:
-    """Remember that the user has named this code: whole paths of files, `file.py:build` or `module:build`."""
+    """Trust code that the user has named: absolute paths of files, `file.py:build` or `module:build`."""
     for name in names:
         _LOADED.setdefault(name, None)
 
 
 def refuse_untrusted(names: Iterable[str]) -> None:
-    """Raise a `UserError` if the user of this process has named some of this code neither to paota nor in an `import`."""
+    """Raise a `UserError` for code that the user has neither named to paota nor imported in this process."""
     unknown = [name for name in names if name not in _LOADED and _imported(name) is None]
     if unknown:
         raise UserError(
-            f"the Python code that this folder names is not run unasked: look at {' and '.join(map(repr, unknown))}, then "
+            f"the Python code that this folder names is not run without your consent: read "
+            f"{' and '.join(map(repr, unknown))}, then "
             "give --trust-plugins (in Python: paota.load(..., trust_plugins=True))"
         )
 
 
 def whole_path(path: Path, where: str) -> str:
-    """The path without links and relative parts; `where` names in messages who gave it."""
+    """Return the absolute path without links; `where` is the origin of the path in messages."""
     try:
         return str(path.resolve())
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name too long or with a NUL in it
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, or a name that is too long or contains NUL
         raise UserError(f"{where}: '{path}' is not the path of a file ({error})") from None
 
 
 def _imported(name: str) -> ModuleType | None:
-    """The module of a file that an `import` has run already. A function in a module is other code than the module."""
+    """Return the module of a file that an `import` has already run; None for others, and for functions in modules."""
     modules = list(sys.modules.values()) if name.endswith(".py") else []
     return next((module for module in modules if getattr(module, "__file__", None) == name), None)
 
 
 def load_plugin(path: str | Path, where: str = "--plugin") -> None:
-    """Import a Python file once; it calls `paota.register`. `where` names in messages who asked for it."""
+    """Import a Python file once, which calls `paota.register`; `where` is the origin of the path in messages."""
     import_file(path, where)
 
 
 def import_file(path: str | Path, where: str) -> ModuleType:
-    """The module in a Python file, imported once; `where` names in messages who asked for it."""
+    """Return the module in a Python file, imported once; `where` is the origin of the path in messages."""
     whole = whole_path(Path(path), where)
     if module := _LOADED.get(whole) or _imported(whole):
         return module
     file = Path(whole)
-    if not os.path.isfile(file):  # noqa: PTH113  false, too, for a name that is too long
+    if not os.path.isfile(file):  # noqa: PTH113  also false for a name that is too long
         raise UserError(f"{where}: no such file '{path}'")
     name = file.stem
-    if name in sys.modules:  # a name of its own, or it would hide an installed module
+    if name in sys.modules:  # another name, so that it does not hide an installed module
         name = f"paota_plugin_{name}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:

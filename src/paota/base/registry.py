@@ -1,7 +1,7 @@
 """Named, replaceable ideas: every choice a user can make by name lives in a `Registry`.
 
-The names in an experiment file (`latency = "uniform"`, `name = "paota"`) are looked up here. A package of your own adds
-to them with `paota.register(kind, name, thing)` or with an entry point in the group `paota.<kind>`.
+The names in an experiment file (`latency = "uniform"`, `name = "paota"`) are looked up here. Your package adds names with
+`paota.register(kind, name, thing)` or with an entry point in the group `paota.<kind>`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .errors import UserError, unknown_name
 
 
 class Registry:
-    """Name -> thing. A value given as "module:attribute" is imported when it is first asked for.
+    """A mapping from names to things. A thing given as "module:attribute" is imported at its first use.
 
     Args:
-        kind: what its things are.
-        needs: methods without which a thing is none of them; "a|b" where one of several will do.
+        kind: what the things are.
+        needs: required methods of a thing; "a|b" requires one of the two.
         settings: whether a thing is a frozen dataclass whose fields are settings.
-        aliases: what other people call the built-in things -> their names.
-        built_in: the things that come with paota, underscores for hyphens.
+        aliases: names in other frameworks or papers -> names of built-in things.
+        built_in: "module:attribute" of the built-in things; underscores in a name stand for hyphens.
     """
 
     def __init__(
@@ -33,14 +33,12 @@ class Registry:
         needs: tuple[str, ...] = (),
         settings: bool = True,
         aliases: Mapping[str, str] | None = None,
-        **built_in: Any,
+        **built_in: str,
     ) -> None:
         self.kind, self.needs, self.settings, self.aliases = kind, needs, settings, aliases or {}
-        self._things: dict[str, Any] = {name.replace("_", "-"): thing for name, thing in built_in.items()}
+        self._things: dict[str, object] = {name.replace("_", "-"): thing for name, thing in built_in.items()}
         self._built_in = frozenset(self._things)
-        self._names: dict[
-            Any, str
-        ] = {}  # of all that was ever registered: objects of a class that was replaced live on
+        self._names: dict[object, str] = {}  # of everything ever registered: objects of a replaced class live on
         self._plugins_loaded = False
 
     def __getitem__(self, name: str) -> Any:
@@ -58,7 +56,7 @@ class Registry:
         return thing
 
     def unknown(self, name: str) -> UserError:
-        """The sentence for a name that nothing has."""
+        """Return the error for a name that does not exist."""
         return unknown_name(self.kind, name, self, self.aliases)
 
     def __contains__(self, name: str) -> bool:
@@ -68,10 +66,8 @@ class Registry:
         self._load_plugins()
         return iter(sorted(self._things))
 
-    def add(self, name: str, thing: Any) -> None:
-        """Add `thing`, once it is checked. The module that registered a name may register it anew, as a notebook cell
-        that is run again does; a name never passes from one module to another.
-        """
+    def add(self, name: str, thing: object) -> None:
+        """Check and add a thing. Only the module that registered a name may replace it (a notebook cell that runs again)."""
         before = self._things.get(name)
         if before is thing:
             return
@@ -79,11 +75,11 @@ class Registry:
             raise UserError(f"the {self.kind} '{name}' exists already: choose another name")
         self._check(name, thing)
         self._things[name] = thing
-        if self.settings:  # only these are ever asked for their names; a data set that was replaced may go
+        if self.settings:  # `name_of` is for these only; a replaced data set may be freed
             self._names[thing] = name
 
     def name_of(self, thing_type: type) -> str:
-        """The name under which a class is registered; needed to write an experiment back to a file."""
+        """Return the name of a registered class, which is written to experiment files."""
         if thing_type in self._names:
             return self._names[thing_type]
         for name in self:
@@ -91,8 +87,8 @@ class Registry:
                 return name
         raise UserError(f"{thing_type.__name__} is not a registered {self.kind}: paota.register it first")
 
-    def _check(self, name: str, thing: Any) -> None:
-        """Raise a `UserError` that says what `thing` lacks."""
+    def _check(self, name: str, thing: object) -> None:
+        """Raise a `UserError` if a thing lacks something."""
         who = f"the {self.kind} '{name}'"
         if self.settings:
             if not isinstance(thing, type):
@@ -117,8 +113,8 @@ class Registry:
             self._things.setdefault(point.name, f"{point.module}:{point.attr}")
 
 
-def _origin(thing: Any) -> str | None:
-    """The module that a thing, or its "module:attribute", is of."""
+def _origin(thing: object) -> str | None:
+    """Return the module of a thing or of its "module:attribute"."""
     return thing.partition(":")[0] if isinstance(thing, str) else getattr(thing, "__module__", None)
 
 
@@ -182,7 +178,7 @@ MODELS = Registry(
     fedavg_cnn="paota.models.fedavg_cnn:FedAvgCnn",
     lenet5="paota.models.lenet5:LeNet5",
     resnet="paota.models.resnet:ResNet",
-    # What a run folder says of a model that was given in Python.
+    # Names in a run folder for models that were given in Python.
     functions="paota.models.base:FunctionModel",
     builder="paota.models.custom:BuiltModel",
     equinox="paota.models.adapters.equinox_module:EquinoxModel",
@@ -296,35 +292,18 @@ CALLBACKS = Registry(
     wandb="paota.callbacks.tracking:WandB",
 )
 
-KINDS = {
-    registry.kind: registry
-    for registry in (
-        ALGORITHMS,
-        MODELS,
-        LATENCIES,
-        CHANNELS,
-        PATH_LOSSES,
-        DIGITAL_UPLINKS,
-        DOWNLINKS,
-        DATASETS,
-        PARTITIONS,
-        OPTIMISERS,
-        SCHEDULES,
-        SERVER_OPTIMISERS,
-        CALLBACKS,
-    )
-}
+KINDS = {registry.kind: registry for registry in list(globals().values()) if isinstance(registry, Registry)}
 
 
-def register(kind: str, name: str, thing: Any) -> None:
+def register(kind: str, name: str, thing: object) -> None:
     """Make your own `thing` available by `name` in experiment files.
 
-    What it lacks is said in a sentence. A notebook cell or file that registers a name again replaces it.
+    A notebook cell or file that registers a name again replaces it. A thing that lacks a method is a `UserError`.
 
     Args:
         kind: "algorithm", "model", "latency", "channel", "path_loss", "digital", "downlink", "dataset", "partition",
             "optimiser", "schedule", "server_optimiser" or "callback".
-        name: what experiment files will call it; names that come with paota are taken.
+        name: its name in experiment files; names of built-in things are reserved.
         thing: a frozen dataclass whose fields are its settings; for a data set, a function without arguments that
             returns a `paota.Dataset`.
     """

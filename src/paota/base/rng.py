@@ -1,26 +1,30 @@
 """Counter-based randomness: every draw is addressed by (seed, purpose, counters), never taken from a shared stream.
 
-So a result does not depend on the order of work, on chunk sizes, padding or resuming, nor on which other algorithms run
-beside it, and all algorithms of one experiment meet the same devices, latencies and channels.
+A result does not depend on the order of work, on chunk sizes, padding or resuming, nor on the other algorithms of the
+experiment. All algorithms of one experiment get the same devices, latencies and channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .errors import UserError
+from .types import Floats, Ints, NumPyArray
 
-Seeds = int | Sequence[int]  # how many, or which
+if TYPE_CHECKING:
+    import jax
+
+Seeds = int | Sequence[int]  # their number, or the seeds themselves
 LARGEST_SEED = 2**31 - 1
 MOST_SEEDS = 1_000_000
 
 
 class Purpose(IntEnum):
-    """What a draw is for. The numbers are part of the file format of results: never renumber, only append."""
+    """The purpose of a draw. The numbers are part of the file format of results: never renumber, only append."""
 
     PARTITION = 1
     INITIAL_MODEL = 2
@@ -44,10 +48,10 @@ class Purpose(IntEnum):
 
 
 def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:
-    """The seeds of all repetitions.
+    """Return the seeds of all repetitions.
 
     Args:
-        seeds: how many, counted up from `first`, or the numbers themselves.
+        seeds: their number, counted up from `first`, or the seeds themselves.
         first: the experiment's own seed.
     """
     if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool):
@@ -55,8 +59,7 @@ def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:
             raise UserError(f"seeds must be at least 1, not {seeds}")
         if seeds > MOST_SEEDS or first + seeds - 1 > LARGEST_SEED:
             raise UserError(
-                f"seeds: so many repetitions from seed {first} on are too many: at most {MOST_SEEDS:,}, and up to seed "
-                f"{LARGEST_SEED}"
+                f"seeds: {seeds} repetitions from seed {first} on are too many: at most {MOST_SEEDS:,}, up to seed {LARGEST_SEED}"
             )
         return tuple(range(first, first + int(seeds)))
     numbers = None if isinstance(seeds, str | bytes | bool) or not hasattr(seeds, "__iter__") else list(seeds)
@@ -72,20 +75,39 @@ def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:
 
 
 def host_rng(seed: int, purpose: Purpose, *counters: int) -> np.random.Generator:
-    """NumPy generator for one address; used by everything that happens before the compiled program."""
+    """Return the NumPy generator of one address, for draws on the host."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, int(purpose), *counters])))
 
 
-def device_key(seed: int, purpose: Purpose) -> Any:
-    """JAX key for one purpose; fold the counters (round, device, ...) in where it is used."""
-    import jax
+def pick_draws(device: Ints, training: Ints, row: Callable[[int], NumPyArray], columns: tuple[int, ...] = ()) -> Floats:
+    """Return draws that are made for all devices at once, one row per training number: [*columns, n].
+
+    Args:
+        device: [n].
+        training: which training of the device, [n].
+        row: a function that returns the draws of all devices for one training number, [*columns, K].
+        columns: leading axes of a row.
+    """
+    out = np.empty((*columns, len(device)))
+    order = np.argsort(training, kind="stable")
+    numbers, first = np.unique(training[order], return_index=True)
+    edges = [*first.tolist(), len(order)]
+    for number, begin, end in zip(numbers.tolist(), edges[:-1], edges[1:], strict=True):
+        where = order[begin:end]
+        out[..., where] = row(number)[..., device[where]]
+    return out
+
+
+def device_key(seed: int, purpose: Purpose) -> jax.Array:
+    """Return the JAX key of one purpose; the caller folds in the counters (round, device, ...)."""
+    import jax  # start-up time
 
     return jax.random.fold_in(jax.random.key(seed), int(purpose))
 
 
-def draw_key(root: Any, purpose: Purpose, *counters: Any) -> Any:
-    """The JAX key of one draw inside the compiled program; `root` is the seed's key, the counters may be arrays."""
-    import jax
+def draw_key(root: jax.Array, purpose: Purpose, *counters: jax.Array | int) -> jax.Array:
+    """Return the JAX key of one draw inside the compiled program; `root` is the key of the seed."""
+    import jax  # start-up time
 
     key = jax.random.fold_in(root, int(purpose))
     for counter in counters:

@@ -1,15 +1,24 @@
-"""Names for plain data, so that signatures say what they hold. Trees of arrays are jaxtyping's `PyTree`."""
+"""Type aliases for plain data and for NumPy arrays. Trees of arrays are jaxtyping's `PyTree`.
+
+Some aliases are texts, so that this module does not import NumPy, which would slow the start of every command.
+"""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-Table: TypeAlias = dict[str, Any]  # a table of a TOML or JSON file: keys to values of any type
-Settings: TypeAlias = Mapping[str, Any]  # the same, not to be changed
-Json: TypeAlias = Any  # a value that json.loads may give
 if TYPE_CHECKING:
-    Subcommands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # what `add_parser` belongs to
-else:
-    Subcommands = argparse._SubParsersAction
+    import argparse
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+Table: TypeAlias = dict[str, Any]  # table of a TOML or JSON file, with values of any type
+Settings: TypeAlias = Mapping[str, Any]  # the same, read-only
+Json: TypeAlias = Any  # a value that json.loads may give
+NumPyArray: TypeAlias = "NDArray[Any]"  # of any dtype
+Floats: TypeAlias = "NDArray[np.float64]"
+Ints: TypeAlias = "NDArray[np.int64]"
+Bools: TypeAlias = "NDArray[np.bool_]"
+Subcommands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # the object with `add_parser`

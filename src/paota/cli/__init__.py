@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ..base.interrupts import EXIT_CODE, leave
+from ..base.system import EXIT_CODE, leave
 
 
 def main(argv: Sequence[str] | None = None) -> int:

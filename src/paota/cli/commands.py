@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..base.errors import UserError, did_you_mean, listed, nearest, plain, printable, unknown_name
-from ..base.interrupts import leave
 from ..base.plugins import load_plugin
+from ..base.system import leave
 from ..experiment.files import choosing
 from ..studies.bound import command as bound
 from ..studies.fleet import command as fleet

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UserError
-from ..base.lock import only_one
+from ..base.system import only_one
 from ..experiment.experiment import Experiment
 from ..results.folder import refuse_used_folder
 from ..terminal.arguments import add_experiment, add_trust, default_folder, read_experiment

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import Interrupted, UserError
 from ..base.files import jsonable
-from ..base.interrupts import EXIT_CODE, stop_on_ctrl_c
-from ..base.lock import only_one
 from ..base.rng import Seeds
+from ..base.system import EXIT_CODE, only_one, stop_on_ctrl_c
 from ..callbacks.base import CallbackError
 from ..experiment.experiment import Experiment
 from ..results.folder import (

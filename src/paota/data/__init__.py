@@ -1,1 +1,1 @@
-"""What each device holds: data sets and how they are dealt out."""
+"""Data sets and their partition among the devices."""

@@ -1,22 +1,62 @@
-"""`Dataset`: arrays that have been checked once, so that nothing after it needs to check them again."""
+"""`Dataset`: arrays that are checked once, and the scaling of samples for models."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from paota.base.errors import UserError
-from paota.data.scaling import Scaling
+from paota.base.types import Floats, Ints, NumPyArray
+from paota.data.adapters import Rows, TorchItems, column_arrays, torch_arrays
+
+if TYPE_CHECKING:
+    import jax
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 OPTIONAL_KEYS = ("device_train",)
 
-MAX_CLASSES = 65_536  # one stray label of 10^9 would ask for an output layer of 10^9 rows
-SMALLEST_IMAGE = 8  # pixels a side, for telling pictures from short tables
+BLOCK = 1024  # samples converted to float64 at once
+MAX_CLASSES = 65_536  # a stray label of 10^9 would need an output layer of 10^9 rows
+SMALLEST_IMAGE = 8  # pixels per side that distinguish an image from a short table
 MAX_SAMPLES = 2**31 - 1  # sample indices are int32
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The transformation (x - mean_c) / std_c of channel c; x is a byte / 255, or a float as it is.
+
+    With a single entry, all values have the same mean and standard deviation.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, x: NumPyArray) -> Scaling:
+        """Return the scaling of samples to mean 0 and standard deviation 1.
+
+        Samples [N, H, W, C] get one entry per channel, samples of another shape one for all values. A constant channel is
+        only shifted.
+        """
+        channels = x.shape[-1] if x.ndim == 4 else 1
+        rows = x.reshape(len(x), -1)
+        blocks = [slice(i, i + BLOCK) for i in range(0, len(x), BLOCK)]
+
+        def mean_of(value: Callable[[Floats], Floats]) -> Floats:
+            """Average over samples first, which is quick, then over the pixels of each channel."""
+            total = np.sum([value(rows[block].astype(np.float64)).sum(axis=0) for block in blocks], axis=0)
+            mean: Floats = total.reshape(-1, channels).mean(axis=0) / len(rows)
+            return mean
+
+        mean = mean_of(lambda row: row)
+        centre = np.tile(mean, rows.shape[1] // channels)
+        std = np.sqrt(mean_of(lambda row: (row - centre) ** 2))
+        unit = 255.0 if x.dtype == np.uint8 else 1.0
+        return cls(tuple((mean / unit).tolist()), tuple((np.where(std > 0, std, unit) / unit).tolist()))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -24,18 +64,18 @@ class Dataset:
     """Images or feature vectors with their labels, split into a training and a test part.
 
     `x_*` is [N, *input_shape], either uint8 (pixels: the engine scales them by 1/255) or float32 (used as it is).
-    `y_*` is int32 [N] with values in 0..num_classes-1; or, of a regression, float32 [N] with `num_classes` = 1: targets,
-    for a model with a loss of its own. `device_train` [N] says to whom each training sample belongs by
-    nature (its writer, its sensor), for the partition "natural". The arrays are read-only. `scaling`: what models see.
+    `y_*` is int32 [N] with values in 0..num_classes-1. For a regression it is float32 [N] with `num_classes` = 1; the model
+    then needs its own loss. `device_train` [N] is the natural owner of each training sample (its writer, its sensor), for
+    the partition "natural". The arrays are read-only. `scaling` is applied before the model.
     """
 
     name: str
-    x_train: npt.NDArray[Any]
-    y_train: npt.NDArray[Any]
-    x_test: npt.NDArray[Any]
-    y_test: npt.NDArray[Any]
+    x_train: NumPyArray
+    y_train: NumPyArray
+    x_test: NumPyArray
+    y_test: NumPyArray
     num_classes: int
-    device_train: npt.NDArray[np.int64] | None = None
+    device_train: Ints | None = None
     scaling: Scaling | None = None
 
     def __repr__(self) -> str:
@@ -48,7 +88,7 @@ class Dataset:
         for part in ("train", "test"):
             x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
             _check_inputs(self.name, f"x_{part}", x)
-            (_check_targets if self.has_targets else _check_labels)(self.name, f"y_{part}", y, self.num_classes)
+            _check_labels(self.name, f"y_{part}", y, self.num_classes, targets=self.has_targets)
             if len(x) != len(y):
                 raise UserError(f"{self.name}: x_{part} holds {len(x)} samples but y_{part} holds {len(y)} labels")
         if self.x_train.shape[1:] != self.x_test.shape[1:]:
@@ -66,16 +106,16 @@ class Dataset:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one sample."""
+        """Shape of one sample."""
         return self.x_train.shape[1:]
 
     @property
     def has_targets(self) -> bool:
-        """Whether the labels are numbers to come close to, and not classes."""
+        """True if the labels are targets of a regression, not classes."""
         return self.num_classes == 1 and self.y_train.dtype.kind == "f"
 
     def normalised(self) -> Dataset:
-        """The same samples, seen with mean 0 and standard deviation 1 in each channel over the training samples."""
+        """Return the same samples with a scaling to mean 0 and standard deviation 1 per channel of the training samples."""
         return replace(self, scaling=Scaling.of(self.x_train))
 
     @classmethod
@@ -90,19 +130,19 @@ class Dataset:
         device_train: npt.ArrayLike | None = None,
         targets: bool = False,
     ) -> Dataset:
-        """A dataset from arrays as people keep them: any float type, any integer type for labels.
+        """Return a dataset from arrays of any float type, with labels of any integer type.
 
-        The classes are 0..(largest label); at least two, because a softmax over one class learns nothing.
+        The classes are 0..(largest label), at least two: a softmax over one class learns nothing.
 
         Args:
-            name: in messages and reports.
+            name: name in messages and reports.
             x_train: training samples [N, *input_shape]: uint8 (pixels, scaled by 1/255) or floats (used as they are);
                 images are [height, width] or [height, width, channels].
-            y_train: their labels, [N] or [N, 1].
+            y_train: training labels, [N] or [N, 1].
             x_test: test samples, of the same type and shape.
-            y_test: their labels.
-            device_train: whole numbers or texts [N] or [N, 1], to whom each training sample belongs by nature.
-            targets: the labels are the numbers of a regression instead, any finite ones.
+            y_test: test labels.
+            device_train: natural owner of each training sample, whole numbers or texts, [N] or [N, 1].
+            targets: whether the labels are finite targets of a regression instead of classes.
         """
         convert = _as_targets if targets else _as_labels
         labels = {key: convert(name, key, np.asarray(y)) for key, y in (("y_train", y_train), ("y_test", y_test))}
@@ -118,28 +158,38 @@ class Dataset:
         )
 
     @classmethod
-    def from_torch(cls, train: Any, test: Any, *, name: str = "torch", channels_first: bool = True) -> Dataset:
-        """From two `torch.utils.data.Dataset` of pairs (input, label), read once through their own transforms.
+    def from_files(cls, name: str, arrays: Mapping[str, NumPyArray]) -> Dataset:
+        """Return a dataset from the arrays `KEYS` and, optionally, `OPTIONAL_KEYS`."""
+        given = {key: arrays[key] for key in KEYS}
+        return cls.from_arrays(name=name, device_train=arrays.get("device_train"), **given)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_torch(
+        cls, train: TorchItems, test: TorchItems, *, name: str = "torch", channels_first: bool = True
+    ) -> Dataset:
+        """Return a dataset from two `torch.utils.data.Dataset` of pairs (input, label), read once with their transforms.
 
         Tensors with three axes are taken as [C, H, W] and become [H, W, C], unless `channels_first` is false.
         """
-        from paota.data.adapters import torch_arrays
-
         x_train, y_train = torch_arrays("train", train, channels_first=channels_first)
         x_test, y_test = torch_arrays("test", test, channels_first=channels_first)
         return cls.from_arrays(name=name, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
 
     @classmethod
     def from_hugging_face(
-        cls, train: Any, test: Any, *, x: str = "image", y: str = "label", device: str | None = None,
+        cls, train: Rows, test: Rows, *, x: str = "image", y: str = "label", device: str | None = None,
         name: str = "hugging-face",
     ) -> Dataset:  # fmt: skip
-        """From two Hugging Face `datasets.Dataset`: the columns `x` (images or lists of numbers) and `y` (labels).
+        """Return a dataset from two Hugging Face `datasets.Dataset`.
 
-        `device` names the column of `train` that says to whom a sample belongs, for the partition "natural".
+        Args:
+            train: training rows.
+            test: test rows.
+            x: column of the inputs, images or lists of numbers.
+            y: column of the labels.
+            device: column of `train` with the owner of each sample, for the partition "natural".
+            name: name in messages and reports.
         """
-        from paota.data.adapters import column_arrays
-
         x_train, y_train, *owner = column_arrays("train", train, (x, y) if device is None else (x, y, device))
         x_test, y_test = column_arrays("test", test, (x, y))
         return cls.from_arrays(
@@ -148,8 +198,8 @@ class Dataset:
         )  # fmt: skip
 
 
-def _as_inputs(name: str, key: str, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """uint8 stays, floats become float32. Other integers are refused: nobody can tell whether they want scaling."""
+def _as_inputs(name: str, key: str, x: NumPyArray) -> NumPyArray:
+    """Keep uint8, and convert floats to float32. Other integers are refused: their scale is ambiguous."""
     if x.dtype == np.uint8:
         return np.ascontiguousarray(x)
     if x.dtype.kind != "f":
@@ -160,7 +210,7 @@ def _as_inputs(name: str, key: str, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.ascontiguousarray(x, dtype=np.float32)
 
 
-def _as_labels(name: str, key: str, y: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+def _as_labels(name: str, key: str, y: NumPyArray) -> npt.NDArray[np.int32]:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.dtype.kind not in "uif":
@@ -181,37 +231,40 @@ def _as_labels(name: str, key: str, y: npt.NDArray[Any]) -> npt.NDArray[np.int32
     return np.ascontiguousarray(y, dtype=np.int32)
 
 
-def kinds_of(labels: Any) -> Any:
-    """What a device's own kind of data is told by: the class of each label [N]; targets of a regression are of one kind."""
+LabelArray = TypeVar("LabelArray", "NumPyArray", "jax.Array")
+
+
+def kinds_of(labels: LabelArray) -> LabelArray:
+    """Return the kind of each sample for scores by device: its class [N]; 0 for all targets of a regression."""
     return labels if labels.dtype.kind in "iu" else labels.astype("int32") * 0
 
 
-def _as_targets(name: str, key: str, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def _as_targets(name: str, key: str, y: NumPyArray) -> npt.NDArray[np.float32]:
     if y.dtype.kind not in "uif":
         raise UserError(f"{name}: {key} holds {y.dtype}, and targets must be numbers")
     with np.errstate(all="ignore"):  # a float64 beyond float32 becomes infinite, which the check below reports
         return np.ascontiguousarray(y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y, dtype=np.float32)
 
 
-def _as_devices(name: str, device: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Whole numbers stay; texts are numbered in alphabetical order."""
+def _as_devices(name: str, device: NumPyArray) -> Ints:
+    """Keep whole numbers, and number texts in alphabetical order."""
     if device.ndim == 2 and device.shape[1] == 1:
         device = device[:, 0]
     if device.dtype.kind in "US" and device.ndim == 1:
         return np.unique(device, return_inverse=True)[1].astype(np.int64)
     if device.dtype.kind not in "ui":
-        raise UserError(f"{name}: device_train holds {device.dtype}, and devices are named by whole numbers or texts")
+        raise UserError(f"{name}: device_train holds {device.dtype}, and names of devices are whole numbers or texts")
     return device.astype(np.int64)
 
 
-def _check_devices(name: str, device: npt.NDArray[Any], samples: int) -> None:
+def _check_devices(name: str, device: NumPyArray, samples: int) -> None:
     if device.dtype != np.int64 or device.ndim != 1:
         raise UserError(f"{name}: device_train must be an int64 vector, not {device.dtype} of shape {device.shape}")
     if len(device) != samples:
         raise UserError(f"{name}: device_train names {len(device)} devices for {samples} training samples")
 
 
-def _check_inputs(name: str, key: str, x: npt.NDArray[Any]) -> None:
+def _check_inputs(name: str, key: str, x: NumPyArray) -> None:
     if x.dtype not in (np.uint8, np.float32):
         raise UserError(f"{name}: {key} must be uint8 or float32, not {x.dtype}")
     if x.ndim < 2:
@@ -232,28 +285,23 @@ def _check_inputs(name: str, key: str, x: npt.NDArray[Any]) -> None:
 
 
 def _looks_channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether samples are images [C, H, W] of one or three channels: read as [H, W, C] they would be a narrow strip."""
+    """Return whether samples look like images [C, H, W] of one or three channels; as [H, W, C] they would be a narrow strip."""
     return len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= SMALLEST_IMAGE
 
 
-def _extremes(array: npt.NDArray[Any]) -> tuple[Any, Any]:
-    """(min, max), both NaN if any value is. Needs no second array of the data's size, as isfinite(array) would."""
+def _extremes(array: NumPyArray) -> tuple[float, float]:
+    """Return (min, max), both NaN if any value is NaN. Unlike isfinite(array), this allocates no second array."""
     with np.errstate(invalid="ignore"):
         return array.min(), array.max()
 
 
-def _check_labels(name: str, key: str, y: npt.NDArray[np.int32], num_classes: int) -> None:
-    if y.dtype != np.int32 or y.ndim != 1:
-        raise UserError(f"{name}: {key} must be an int32 vector, not {y.dtype} of shape {y.shape}")
-    if not 2 <= num_classes <= MAX_CLASSES:
-        raise UserError(f"{name}: num_classes must lie between 2 and {MAX_CLASSES}, not {num_classes}")
-    if y.size and not (y.min() >= 0 and y.max() < num_classes):
-        raise UserError(f"{name}: {key} holds labels outside 0..{num_classes - 1}")
-
-
-def _check_targets(name: str, key: str, y: npt.NDArray[Any], num_classes: int) -> None:
-    """Of a regression, for which `num_classes` is 1."""
-    if y.dtype != np.float32 or y.ndim != 1:
-        raise UserError(f"{name}: {key} must be a float32 vector of targets, not {y.dtype} of shape {y.shape}")
-    if y.size and not np.isfinite(_extremes(y)).all():
+def _check_labels(name: str, key: str, y: NumPyArray, num_classes: int, *, targets: bool) -> None:
+    dtype, wanted = (np.float32, "a float32 vector of targets") if targets else (np.int32, "an int32 vector")
+    if y.dtype != dtype or y.ndim != 1:
+        raise UserError(f"{name}: {key} must be {wanted}, not {y.dtype} of shape {y.shape}")
+    if targets and y.size and not np.isfinite(_extremes(y)).all():
         raise UserError(f"{name}: {key} holds NaN or infinite targets (or targets beyond float32)")
+    if not targets and not 2 <= num_classes <= MAX_CLASSES:
+        raise UserError(f"{name}: num_classes must lie between 2 and {MAX_CLASSES}, not {num_classes}")
+    if not targets and y.size and not (y.min() >= 0 and y.max() < num_classes):
+        raise UserError(f"{name}: {key} holds labels outside 0..{num_classes - 1}")

@@ -1,30 +1,35 @@
-"""From a name or a path to a `Dataset`."""
+"""Load a `Dataset` by its name or path."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any
 
-from paota.base.bounded import reason, short
+import numpy as np
+
+from paota.base.bounded import open_regular, read_arrays, read_npy_header, reason, short
 from paota.base.errors import UserError
-from paota.base.npz import read_arrays
 from paota.base.registry import DATASETS
+from paota.base.types import NumPyArray
+from paota.data import cifar, idx
 from paota.data.dataset import KEYS, OPTIONAL_KEYS, Dataset
 from paota.data.settings import Data
 
 
 def load_data(data: Data, *, base: Path | None = None) -> Dataset:
-    """The dataset that `[data]` names, seen as `data.normalise` says."""
+    """Return the dataset of the section `[data]`, with the scaling of `data.normalise`."""
     dataset = load_dataset(data.dataset, base=base)
     return dataset.normalised() if data.normalise == "channel" else dataset
 
 
 def load_dataset(name_or_path: str, *, base: Path | None = None) -> Dataset:
-    """A registered dataset ("mnist", "cifar10", "synthetic"), or the path of a folder (IDX or `.npy` files,
-    CIFAR-10's batches) or of a file (an `.npz`, CIFAR-10's binary archive, a file of one of EMNIST's splits).
+    """Return a dataset.
 
-    A registered name wins over a folder of the same name (write `./mnist` for the folder). Relative paths start at
-    `base`, by default the current folder.
+    Args:
+        name_or_path: a registered dataset ("mnist", "cifar10", "synthetic"), or the path of a folder (IDX or `.npy` files,
+            CIFAR-10's batches) or of a file (an `.npz`, CIFAR-10's binary archive, a file of one of EMNIST's splits). A
+            registered name precedes a folder of the same name (write `./mnist` for the folder).
+        base: folder from which relative paths start; None: the current folder.
     """
     if name_or_path in DATASETS:
         dataset = DATASETS[name_or_path]()
@@ -57,32 +62,58 @@ def _load_path(text: str, base: Path) -> Dataset:
 
 
 def _load_folder(path: Path) -> Dataset:
-    from paota.data import cifar, emnist, npy
-    from paota.data.idx import load_idx_folder
-
     if (found := cifar.locate(path)) is not None:
         return cifar.load_from(found)
     if any((path / f"{key}.npy").exists() for key in KEYS):
-        return npy.load_npy_folder(path)
-    if splits := {split for file in path.iterdir() if (split := emnist.split_of(file.name)) is not None}:
-        return emnist.load_emnist_folder(path, sorted(splits))
-    return load_idx_folder(path)
+        return _load_npy_folder(path)
+    if splits := {split for file in path.iterdir() if (split := idx.emnist_split_of(file.name)) is not None}:
+        return idx.load_emnist_folder(path, sorted(splits))
+    return idx.load_idx_folder(path)
 
 
 def _load_file(path: Path) -> Dataset | None:
-    from paota.data import cifar, emnist
-
     name = path.name.lower()
     if name.endswith(".npz"):
-        arrays: dict[str, Any] = {**read_arrays(path, KEYS, OPTIONAL_KEYS)}
-        return Dataset.from_arrays(name=path.name, **arrays)
+        return Dataset.from_files(path.name, read_arrays(path, KEYS, OPTIONAL_KEYS))
     if name.endswith((".tar.gz", ".tgz", ".tar")):
         return cifar.load_from(path)
-    split = emnist.split_of(path.name)
-    return None if split is None else emnist.load_emnist(path.parent, split)
+    split = idx.emnist_split_of(path.name)
+    return None if split is None else idx.load_emnist(path.parent, split)
 
 
 def _not_found(text: str, path: Path) -> UserError:
     if path.suffix.lower() == ".npz" or len(Path(text).parts) > 1:
         return UserError(f"dataset '{short(text)}' not found: there is no folder or .npz file {short(str(path))}")
     return UserError(f"{DATASETS.unknown(short(text))} (nor is there a folder or .npz file of that name)")
+
+
+def _load_npy_folder(folder: Path) -> Dataset:
+    """Return the dataset in x_train.npy, y_train.npy, x_test.npy, y_test.npy and, optionally, device_train.npy.
+
+    The files are memory-mapped: uint8 and float32 in C order stay on the disk until they are used. Other floats are
+    converted to float32 in memory.
+    """
+    missing = [f"{key}.npy" for key in KEYS if not (folder / f"{key}.npy").exists()]
+    if missing:
+        raise UserError(f"{folder}: lacks {', '.join(missing)}")
+    keys = [*KEYS, *(key for key in OPTIONAL_KEYS if (folder / f"{key}.npy").exists())]
+    arrays = {key: _map_npy(folder / f"{key}.npy") for key in keys}
+    return Dataset.from_files(folder.resolve().name or str(folder), arrays)
+
+
+def _map_npy(path: Path) -> NumPyArray:
+    """Return one memory-mapped, read-only array of numbers; objects are refused and never unpickled."""
+    file, file_bytes = open_regular(path)
+    with file:
+        dtype, fortran_order, shape, header_bytes = read_npy_header(file, str(path))
+        claimed_bytes, held_bytes = math.prod(shape) * dtype.itemsize, file_bytes - header_bytes
+        if claimed_bytes > held_bytes:
+            raise UserError(f"{path}: is truncated, its header claims shape {shape} but {held_bytes} bytes follow")
+        if claimed_bytes < held_bytes:
+            raise UserError(f"{path}: has {held_bytes - claimed_bytes} bytes left over after shape {shape}")
+        if claimed_bytes == 0:  # nothing to map
+            return np.empty(shape, dtype)
+        try:
+            return np.memmap(file, dtype, "r", header_bytes, shape, "F" if fortran_order else "C")
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path}: cannot be mapped into memory ({reason(error)})") from None

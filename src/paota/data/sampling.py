@@ -1,21 +1,26 @@
-"""Draws without replacement for many devices at once; the work grows with what is drawn, not with the population."""
+"""Draws without replacement for many devices at once, at a cost that grows with the draws, not with the population."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from paota.base.types import Bools, Ints
 
 
 def draw_distinct(populations: Ints, counts: Ints, rng: np.random.Generator) -> Ints:
-    """For each row k, a uniformly random set of counts[k] numbers out of 0..populations[k]-1.
+    """Draw, for each row k, a uniformly random set of counts[k] numbers from 0..populations[k]-1.
 
-    Needs 0 <= counts <= populations. The rows stand one after the other, each ascending.
+    Args:
+        populations: [n].
+        counts: [n], from 0 to `populations`.
+        rng: generator of the draws.
+
+    Returns:
+        The rows one after the other, each ascending.
     """
-    # A row that wants more than half draws what to leave out, so that a new draw succeeds at least half the time.
+    # A row that needs more than half draws its complement, so that a new draw succeeds at least half the time.
     inverted = 2 * counts > populations
     stride = int(populations.max(initial=1))
     keys = _distinct_keys(populations, np.where(inverted, populations - counts, counts), stride, rng)
@@ -25,8 +30,11 @@ def draw_distinct(populations: Ints, counts: Ints, rng: np.random.Generator) -> 
 
 
 def _distinct_keys(populations: Ints, counts: Ints, stride: int, rng: np.random.Generator) -> Ints:
-    """Sorted keys row*stride + number. The same as drawing one by one and skipping what a row has already: each row
-    ends with the first counts[k] different numbers of an endless uniform sequence, i.e. with a uniformly random set."""
+    """Return sorted keys row*stride + number.
+
+    The distribution equals that of single draws that skip repeated numbers: a row ends with the first counts[k] distinct
+    numbers of an endless uniform sequence, which is a uniformly random set.
+    """
     rows = np.arange(len(counts))
     edges = np.append(rows, len(rows)) * stride
     keys = np.empty(0, np.int64)
@@ -46,8 +54,8 @@ def _sorted_unique(keys: Ints) -> Ints:
     return keys if first.all() else keys[first]
 
 
-def _complement(keys: Ints, populations: Ints, inverted: npt.NDArray[np.bool_], stride: int) -> Ints:
-    """Keys in which the inverted rows hold what they had left out."""
+def _complement(keys: Ints, populations: Ints, inverted: Bools, stride: int) -> Ints:
+    """Return the keys with the inverted rows replaced by their complements."""
     row = keys // stride
     all_keys = ragged_ranges(np.flatnonzero(inverted) * stride, populations[inverted])
     left_out = keys[inverted[row]]
@@ -57,14 +65,14 @@ def _complement(keys: Ints, populations: Ints, inverted: npt.NDArray[np.bool_], 
 
 
 def ragged_ranges(starts: Ints, lengths: Ints) -> Ints:
-    """starts[0], starts[0]+1, ... (lengths[0] of them), then the same from starts[1], and so on."""
+    """Return starts[0], starts[0]+1, ... (lengths[0] numbers), then the same from starts[1], and so on."""
     before = np.cumsum(lengths) - lengths
     shifted: Ints = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(starts - before, lengths)
     return shifted
 
 
 def blocks(weights: Ints, limit: int) -> Iterator[slice]:
-    """Cut rows into runs of at most `limit` total weight (a single heavier row is a run of its own)."""
+    """Yield slices of consecutive rows of at most `limit` total weight; a heavier row is a slice by itself."""
     totals = np.cumsum(weights)
     start = 0
     while start < len(weights):

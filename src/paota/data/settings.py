@@ -11,11 +11,9 @@ from ..base.settings import choice, setting
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """What does each device hold?"""
+    """Data set, and its partition among the devices."""
 
-    dataset: str = setting(
-        "mnist", doc="A registered data set, or the path of a folder or file.", aliases=("data", "name")
-    )
+    dataset: str = setting("mnist", doc="Name of a data set, or path of a folder or file.", aliases=("data", "name"))
     devices: int = setting(
         100,
         low=1,
@@ -26,12 +24,12 @@ class Data:
     partition: Any = choice(
         PARTITIONS,
         "paper",
-        doc="Who holds which samples.",
+        doc="Partition of the samples among the devices.",
         aliases=("split", "non_iid", "noniid", "iid", "heterogeneity"),
     )
     normalise: str = setting(
         "none",
         options=("none", "channel"),
-        doc='"channel": mean 0 and standard deviation 1 over the training samples, for each channel.',
+        doc='"channel": scale each channel to mean 0 and standard deviation 1 over the training samples.',
         aliases=("normalize",),
     )

@@ -140,7 +140,7 @@ class DeployedServer(Server):
         spare = spare[~np.isin(spare, chosen)]
         return np.sort(np.concatenate([here, spare[: count - len(here)]]))
 
-    def lot(self) -> NDArray[np.int64]:
+    def random_order(self) -> Devices:
         return host_rng(self.seed, Purpose.SELECTION, self.round).permutation(self.devices)
 
     def first_training_s(self, device: Devices) -> NDArray[np.float64]:

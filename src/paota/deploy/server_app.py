@@ -20,7 +20,7 @@ from ..air.downlink import AnalogDownlink
 from ..base.bounded import read_regular
 from ..base.errors import UserError, one_line
 from ..base.files import read_json, to_toml, write_json, write_text
-from ..base.lock import only_one
+from ..base.system import only_one
 from ..callbacks.base import Round
 from ..callbacks.group import stopping_rules
 from ..experiment.experiment import AlgorithmConfig, Experiment

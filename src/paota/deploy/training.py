@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from ..base.errors import UserError
 from ..base.rng import Purpose, host_rng
 from ..base.settings import as_tree
-from ..data.dataset import Dataset
+from ..data.dataset import Dataset, Scaling
 from ..data.load import load_data, load_dataset
 from ..data.partition import deal
-from ..data.scaling import Scaling
 from ..experiment.experiment import AlgorithmConfig, Experiment
 from ..models.custom import fitted, jax_model
 from ..training.augmentation import draw_augmentation

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.rng import Purpose, host_rng
+from ..base.rng import Purpose, host_rng, pick_draws
 from ..timing.latency import Latencies
 from ..timing.timeline import Timeline
 from .settings import Faults, Guards
@@ -58,14 +58,13 @@ class FaultyLatencies(Latencies):
     def _each_time(
         self, probability: float | None, kind: int, device: NDArray[np.int64], training: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        happens = np.zeros(len(device), bool)
         if probability is None:
-            return happens
-        for number in np.unique(training):
-            draws = host_rng(self.seed, Purpose.FAULT, kind, int(number)).random(self.devices)
-            where = training == number
-            happens[where] = draws[device[where]] < probability
-        return happens
+            return np.zeros(len(device), bool)
+
+        def row(number: int) -> NDArray[np.float64]:
+            return host_rng(self.seed, Purpose.FAULT, kind, number).random(self.devices)
+
+        return pick_draws(device, training, row) < probability
 
 
 def apply_faults(timeline: Timeline, latencies: Latencies, guards: Guards) -> Timeline:

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..base import memory
 from ..base.errors import UserError
 from ..base.rng import Purpose, device_key
+from ..base.system import require_memory
 from .base import Model, loss_of, score_of
 from .custom import given_in_python
 
@@ -48,7 +48,7 @@ def check_model(model: Model, input_shape: tuple[int, ...], num_classes: int, se
         )
     _check_types(params)
     size = sum(leaf.size for leaf in jax.tree.leaves(params))
-    memory.require(3 * 4 * size, f"model: to train its {size:,} parameters", "make it smaller")  # start, model, update
+    require_memory(3 * 4 * size, f"model: to train its {size:,} parameters", "make it smaller")  # start, model, update
     _check_values(model.init(device_key(seed, Purpose.INITIAL_MODEL), input_shape, num_classes))
     classes = num_classes if needs_classes(model) else None
     try_out = getattr(model, "try_out", None) or functools.partial(_try_out, model, params)

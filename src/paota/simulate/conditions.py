@@ -15,9 +15,9 @@ from ..experiment.experiment import AlgorithmConfig, Experiment
 from ..faults.timing import FaultyLatencies, apply_faults
 from ..power.settings import Power
 from ..timing.compute import ComputeLatencies, ComputeLatency, LatencyContext, latencies_of
-from ..timing.fleet import Attendance, Attended
+from ..timing.fleet import Attendance
 from ..timing.fleet_files import read_fleet
-from ..timing.latency import Latencies
+from ..timing.latency import Latencies, WithAvailability
 from ..timing.settings import Timing
 from ..timing.timeline import Timeline
 from ..timing.virtual import TimelineInputs
@@ -84,7 +84,8 @@ def conditions_of(
     def attended(latencies: Latencies, over_the_air: bool) -> Latencies:
         if attendance is None:
             return latencies
-        return Attended(latencies, attendance, lose=c.timing.when_leaving == "restart", over_the_air=over_the_air)
+        lose = c.timing.when_leaving == "restart"
+        return WithAvailability(latencies, attendance, lose=lose, over_the_air=over_the_air)
 
     plain = computing
     if downloads is not None or block_s:

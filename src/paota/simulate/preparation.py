@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..base import memory
 from ..base.errors import UserError
 from ..base.registry import SERVER_OPTIMISERS
 from ..base.rng import Purpose, Seeds, host_rng, seed_numbers
 from ..base.settings import LARGEST_FLOAT
+from ..base.system import GIB, require_memory
 from ..data.dataset import Dataset
 from ..data.load import load_data
 from ..data.partition import deal
@@ -130,13 +130,13 @@ def _check_memory(entry: AlgorithmConfig, timelines: Sequence[Timeline], num_par
     held, training = block or places, entry.training
     models = held * of_device + 4 * num_parameters * (max(t.max_staleness for t in timelines) + 1)
     fewer = "a smaller model, or fewer devices an event, need less"
-    memory.require(models, f"'{entry.label}' with {num_parameters:,} parameters", fewer)
+    require_memory(models, f"'{entry.label}' with {num_parameters:,} parameters", fewer)
     if training.epochs is None:
         batches = 8 * held * training.local_steps * training.batch_size
         program_shape = (
             f"training.local_steps = {training.local_steps} with training.batch_size = {training.batch_size}"
         )
-        memory.require(models + batches, f"'{entry.label}': {program_shape}", "lower one of them")
+        require_memory(models + batches, f"'{entry.label}': {program_shape}", "lower one of them")
 
 
 def _check_length(
@@ -162,13 +162,13 @@ def _check_length(
         seconds += (time.perf_counter() - begin) * times
         participations += len(timeline.device) * times
     needed = participations * PARTICIPATION_BYTES
-    memory.require(
+    require_memory(
         needed, f"the plan of {participations:.2g} local trainings", "fewer rounds, devices or seeds need less"
     )
     if participations > MANY_PARTICIPATIONS:
         minutes = max(1, round(seconds / 60))
         tell(
-            f"planning {participations:.2g} local trainings, which takes {needed / memory.GIB:.1f} GiB and about "
+            f"planning {participations:.2g} local trainings, which takes {needed / GIB:.1f} GiB and about "
             f"{minutes} minute{'s' if minutes > 1 else ''}"
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..base.errors import UserError
 from ..base.files import Columns, jsonable
-from ..base.interrupts import EXIT_CODE
+from ..base.system import EXIT_CODE
 from ..base.types import Json, Table
 from ..experiment.experiment import Experiment
 from ..experiment.files import parse_assignment

@@ -1,1 +1,1 @@
-"""Who is ready when: latencies, schemes and the timelines they make."""
+"""Latencies, aggregation schemes, and the timelines that they produce."""

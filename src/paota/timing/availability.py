@@ -1,6 +1,6 @@
-"""When devices are there: intervals of every device, and what becomes of a training that needs so much of them.
+"""Availability: the intervals in which devices are available, and the end of a training that runs within them.
 
-All questions are answered for many devices at once; nothing loops over devices or intervals.
+All methods work on many devices at once, without loops over devices or intervals.
 """
 
 from __future__ import annotations
@@ -10,27 +10,26 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-SLACK_S = 1e-6  # moments this near are the same: times of later cycles carry rounding
+from ..base.types import Bools, Floats, Ints
+
+SLACK_S = 1e-6  # times this close are equal: times of later cycles carry rounding errors
 
 
 class Place(NamedTuple):
-    """Where moments stand in the cycles of their devices, [n] each."""
+    """Positions of times in the cycles of their devices, [n] each."""
 
     cycle: Floats
-    inside_s: Floats  # since the beginning of the cycle
-    interval: Ints  # the first one that ends later; the end of the device's slice if there is none in this cycle
+    inside_s: Floats  # time since the start of the cycle
+    interval: Ints  # first interval that ends later; the end of the device's slice if this cycle has none
 
 
 @dataclass(frozen=True)
 class Availability:
-    """The intervals of T devices: those of device t are `offsets[t]:offsets[t + 1]`, in order, apart from each other.
+    """The intervals of T devices: those of device t are `offsets[t]:offsets[t + 1]`, in order, without contact.
 
-    `start_s` and `end_s` count from `origin_s` of the device. With `repeat_s` they come again and again, and the origin is
-    chosen so that no interval reaches over the end of a cycle; an interval without end is never left.
+    `start_s` and `end_s` count from `origin_s` of the device. With `repeat_s` the intervals repeat, and the origin is
+    chosen so that no interval crosses the end of a cycle. An interval may be endless.
     """
 
     offsets: Ints  # [T + 1]
@@ -40,14 +39,14 @@ class Availability:
     repeat_s: float | None
 
     @classmethod
-    def of(cls, offsets: Ints, time_s: Floats, available: NDArray[np.bool_], repeat_s: float | None) -> Availability:
-        """From changes: rows `offsets[t]:offsets[t + 1]` say from when on device t is there, or is not; before, it is not.
+    def of(cls, offsets: Ints, time_s: Floats, available: Bools, repeat_s: float | None) -> Availability:
+        """Return the intervals between changes: rows `offsets[t]:offsets[t + 1]` are of device t, which is away at first.
 
         Args:
-            offsets: [T + 1]; no device without a row.
-            time_s: of the rows, ascending inside a device.
-            available: what holds from then on.
-            repeat_s: when all starts over; rows from then on do not count.
+            offsets: [T + 1]; every device has a row.
+            time_s: time of each row, ascending within a device.
+            available: whether the device is available from then on.
+            repeat_s: length of a cycle; later rows are ignored. None: no repetition.
         """
         end_of_trace = np.inf if repeat_s is None else repeat_s
         first = np.zeros(len(time_s), bool)
@@ -56,7 +55,7 @@ class Availability:
         begins, ends = np.flatnonzero(available & ~before), np.flatnonzero(~available & before)
         last = offsets[1:] - 1
         open_end = last[available[last]]
-        # An interval that its device's last row leaves open ends behind that row.
+        # An interval that the last row of its device leaves open ends behind that row.
         order = np.argsort(np.concatenate([2 * ends, 2 * open_end + 1]), kind="stable")
         end_s = np.concatenate([time_s[ends], np.full(len(open_end), end_of_trace)])[order]
         start_s, end_s = np.minimum(time_s[begins], end_of_trace), np.minimum(end_s, end_of_trace)
@@ -69,7 +68,7 @@ class Availability:
         return made if repeat_s is None else made._closed(repeat_s)
 
     def _closed(self, repeat_s: float) -> Availability:
-        """With the interval at the end of a cycle and the one at its beginning joined where they touch."""
+        """Join the last interval of a cycle with the first one where they touch."""
         count = np.diff(self.offsets)
         some = np.flatnonzero(count > 0)
         first, last = self.offsets[some], self.offsets[some + 1] - 1
@@ -93,20 +92,20 @@ class Availability:
 
     @cached_property
     def _before_s(self) -> Floats:
-        """Of each interval: how long its device was there in the intervals before it, of one cycle."""
+        """Availability of the device before each interval, within the same cycle."""
         finite = np.where(np.isfinite(self._length_s), self._length_s, 0.0)
         until = np.concatenate([[0.0], np.cumsum(finite)])
         return until[:-1] - np.repeat(until[self.offsets[:-1]], np.diff(self.offsets))
 
     @cached_property
     def total_s(self) -> Floats:
-        """How long each device is there in one cycle, or ever, [T]; may be inf."""
+        """Time that each device is available in one cycle, or in all without cycles, [T]; may be inf."""
         padded = np.append(self._length_s, 0.0)  # `reduceat` cannot do empty slices
         return np.where(np.diff(self.offsets) > 0, np.add.reduceat(padded, self.offsets[:-1]), 0.0)
 
     @cached_property
     def _longest(self) -> list[Floats]:
-        """Level l: the longest of the 2^l intervals that begin with each."""
+        """Longest of the 2^l intervals from each interval on, one array for each level l."""
         levels = [self._length_s]
         most = int(np.diff(self.offsets).max(initial=1))
         while (1 << len(levels)) <= most:
@@ -116,10 +115,10 @@ class Availability:
         return levels
 
     def back_s(self, device: Ints, time_s: Floats) -> Floats:
-        """The first moment from `time_s` on at which each device is there, [n]; inf: never again."""
+        """Return the first time from `time_s` on at which each device is available, [n]; inf means never again."""
         place = self._place(device, time_s)
         low, high = self.offsets[device], self.offsets[device + 1]
-        later = place.interval >= high  # not in this cycle any more
+        later = place.interval >= high  # only in a later cycle
         interval = np.minimum(np.where(later, low, place.interval), max(len(self.start_s) - 1, 0))
         if not len(self.start_s):
             return np.full(len(device), np.inf)
@@ -128,26 +127,26 @@ class Availability:
         never = (low == high) | (later & (self.repeat_s is None))
         return np.where(never, np.inf, np.where(now, time_s, np.maximum(begin_s, time_s)))
 
-    def is_there(self, device: Ints, time_s: Floats) -> NDArray[np.bool_]:
-        """Whether each device is there at `time_s`, or leaves at that very moment, [n]."""
+    def is_there(self, device: Ints, time_s: Floats) -> Bools:
+        """Return whether each device is available at `time_s`, or leaves at that time, [n]."""
         return self.back_s(device, np.maximum(time_s - SLACK_S, 0.0)) <= time_s
 
     def between_s(self, device: Ints, start_s: Floats, end_s: Floats) -> Floats:
-        """How long each device is there from `start_s` to `end_s`, [n]."""
+        """Return how long each device is available from `start_s` to `end_s`, [n]."""
         always = np.isinf(self.total_s[device]) & (self.repeat_s is not None)
         return np.where(always, end_s - start_s, self._passed_s(device, end_s) - self._passed_s(device, start_s))
 
     def finish_s(self, device: Ints, start_s: Floats, work_s: Floats, *, lose: bool) -> tuple[Floats, Floats]:
-        """When work that begins at `start_s`, while its device is there, is done; and when the try that succeeds begins.
+        """Return (end of the work, start of the attempt that succeeds) of work that starts at `start_s`, [n] each.
 
         Args:
-            device: [n].
+            device: [n]; available at `start_s`.
             start_s: [n].
-            work_s: that it takes, [n].
-            lose: whether a device that leaves starts over when it is back; else it goes on.
+            work_s: time that the work takes while the device is available, [n].
+            lose: whether a device that leaves starts over when it is back; else it resumes.
 
         Returns:
-            [n] each; inf: never.
+            Times, inf for never.
         """
         place = self._place(device, start_s)
         here = np.minimum(place.interval, len(self.start_s) - 1)
@@ -187,7 +186,7 @@ class Availability:
         return np.where(found, begun_s + work_s, np.inf), np.where(found, begun_s, np.inf)
 
     def _next_long(self, low: Ints, high: Ints, needed_s: Floats) -> Ints:
-        """The first interval of `low`, ..., `high` - 1 that is long enough, else `high`."""
+        """Return the first interval of `low`, ..., `high` - 1 that is at least `needed_s` long, else `high`."""
         at = np.minimum(low, high)
         for level in reversed(range(len(self._longest))):
             longest, width = self._longest[level], 1 << level
@@ -196,7 +195,7 @@ class Availability:
         return at
 
     def _passed_s(self, device: Ints, time_s: Floats) -> Floats:
-        """How long each device has been there from the beginning of cycle 0 until `time_s`."""
+        """Return how long each device was available from the start of cycle 0 until `time_s`."""
         place = self._place(device, time_s)
         high = self.offsets[device + 1]
         if not len(self.start_s):
@@ -222,7 +221,7 @@ class Availability:
 
 
 def search(values: Floats, low: Ints, high: Ints, wanted: Floats, *, strictly: bool) -> Ints:
-    """In ascending slices `low:high` of `values`: the first place that is greater than `wanted`, or (not `strictly`) as great."""
+    """Bisect many ascending slices `low:high` of `values`: the first index above `wanted`, or not below it unless `strictly`."""
     low, high = low.copy(), high.copy()
     while (open_ := low < high).any():
         middle = (low + high) // 2

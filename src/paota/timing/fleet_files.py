@@ -1,24 +1,24 @@
-"""Files of fleets, CSV or Parquet: read, checked to the last row, written."""
+"""The CSV files of fleets and of latency traces: read, checked to the last row, written."""
 
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import itertools
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..base.errors import UserError, install_command, unknown_name
+from ..base.errors import UserError, unknown_name
 from ..base.files import atomic
-from .fleet import RATES, Fleet, Floats, Ints, row_order
+from ..base.types import Bools, Floats, Ints
+from .fleet import RATES, Fleet, row_order
 
 COLUMNS = ("device", "time_s", "available", *RATES)
-ALSO = {
+ALIASES = {
     "time": "time_s", "timestamp": "time_s", "t": "time_s", "id": "device", "client": "device", "client_id": "device",
     "active": "available", "online": "available", "seconds": "latency_s", "latency": "latency_s", "flops": "gflop_per_s",
     "gflops": "gflop_per_s", "speed": "gflop_per_s", "down": "down_mbit_per_s", "up": "up_mbit_per_s",
@@ -26,52 +26,52 @@ ALSO = {
 }  # fmt: skip
 SWITCH = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "0.0": 0.0, "1.0": 1.0}
 MAX_BYTES = 2**30
-MAX_ROWS = 50_000_000
 ROWS_AT_ONCE = 10_000
 
 
 class _Column(NamedTuple):
     value: Floats
-    missing: NDArray[np.bool_]  # an empty cell: as in the row before
+    missing: Bools  # empty cells
 
 
-_CACHE: dict[tuple[str, int, int], Fleet] = {}
+class _Table(NamedTuple):
+    """The content of a file, row by row in its own order."""
+
+    source: str  # the name of the file in messages
+    names: list[str]  # of the devices
+    device: Ints  # index into `names`, for each row
+    columns: dict[str, _Column]
+    line: Ints  # number of each row's line in the file
+
+    def where(self, row: int | np.int64) -> str:
+        """Return the place of a row, for messages."""
+        return f"{self.source} line {self.line[row]}"
 
 
 def read_fleet(path: str | Path) -> Fleet:
-    """The fleet in a CSV or Parquet file.
+    """Return the fleet in a CSV file (docs/timing.md lists the columns).
 
     Args:
-        path: of the file; what is wrong with it is a `UserError` that names it, and the line.
+        path: of the file. An error in it raises a `UserError` that names the file and the line.
     """
-    file = Path(path)
-    if not file.is_file():
-        raise UserError(f"no such fleet file: '{path}'")
-    stat = file.stat()
-    if stat.st_size > MAX_BYTES:
-        raise UserError(f"'{path}' is larger than {MAX_BYTES >> 20} MiB: too large for a fleet")
-    key = (str(file.resolve()), stat.st_mtime_ns, stat.st_size)
-    if key not in _CACHE:
-        read = _read_parquet if _is_parquet(file) else _read_csv
-        made = _assembled(file, read(file))
-        while len(_CACHE) >= 8:
-            del _CACHE[next(iter(_CACHE))]
-        _CACHE[key] = made
-    return _CACHE[key]
+    return _fleet_of(Path(path), _identity(Path(path), f"no such fleet file: '{path}'"))
+
+
+def read_trace(path: str) -> list[Floats]:
+    """Return the latencies in seconds of each device in a trace, in the order of its rows; devices sorted by name.
+
+    Args:
+        path: a CSV file with the columns `device` and `latency_s`; other columns are ignored.
+    """
+    if not path:
+        raise UserError("latency 'trace' needs timing.trace_file, a CSV with the columns device and latency_s")
+    return _trace_of(Path(path), _identity(Path(path), f"timing.trace_file: no such file '{path}'"))
 
 
 def write_fleet(path: str | Path, fleet: Fleet) -> None:
-    """Write a fleet as Parquet where the name ends so, else as CSV; the file appears whole or not at all."""
-    file = Path(path)
+    """Write a fleet as CSV. The file appears whole or not at all."""
     device = np.repeat(np.arange(len(fleet)), np.diff(fleet.offsets))
-    if file.suffix in (".parquet", ".pq"):
-        arrow, parquet = _pyarrow()
-        names = arrow.array(fleet.names).take(arrow.array(device))
-        table = {"device": names, "time_s": fleet.time_s, "available": fleet.available, **fleet.rates}
-        with atomic(file) as stream:
-            parquet.write_table(arrow.table(table), stream)
-        return
-    with atomic(file) as stream:
+    with atomic(Path(path)) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["device", "time_s", "available", *fleet.rates])
@@ -80,202 +80,150 @@ def write_fleet(path: str | Path, fleet: Fleet) -> None:
         names_of = [fleet.names[k] for k in device.tolist()]
         writer.writerows(zip(names_of, numbers[0], present, *numbers[1:], strict=True))
         text.flush()
-        text.detach()  # the stream is closed by whoever opened it
+        text.detach()  # `atomic` closes the stream
 
 
-def _is_parquet(file: Path) -> bool:
-    with file.open("rb") as stream:
-        return file.suffix in (".parquet", ".pq") or stream.read(4) == b"PAR1"
+def _identity(file: Path, absent: str) -> tuple[str, int, int]:
+    """Return what identifies the content of a file, for the caches; refuse a missing or oversized file."""
+    if not file.is_file():
+        raise UserError(absent)
+    stat = file.stat()
+    if stat.st_size > MAX_BYTES:
+        raise UserError(f"'{file}' is larger than {MAX_BYTES >> 20} MiB")
+    return str(file.resolve()), stat.st_mtime_ns, stat.st_size
 
 
-def _check_columns(file: Path, names: list[str]) -> None:
+@functools.lru_cache(maxsize=8)
+def _fleet_of(file: Path, identity: tuple[str, int, int]) -> Fleet:
+    """Assemble the fleet from the rows of its file, in any order."""
+    source = f"'{file}'"
+    table = _read_csv(file, source, functools.partial(_check_header, source), COLUMNS[1:])
+    if "time_s" in table.columns:
+        _check_values(table, "time_s")
+        time_s = table.columns.pop("time_s").value
+    else:
+        time_s = np.zeros(len(table.device))
+    by_name, order, offsets = row_order(table.names, table.device, time_s)
+    device, time_s = table.device[order], time_s[order]
+    twice = np.flatnonzero((np.diff(device) == 0) & (np.diff(time_s) == 0))
+    if len(twice):
+        again = max(order[twice[0]], order[twice[0] + 1])
+        name = table.names[table.device[again]]
+        raise UserError(f"{table.where(again)} says something of device '{name}' for a time that has a row already")
+    filled = {name: _filled(table, name, order, offsets) for name in table.columns}
+    available = filled.pop("available", np.ones(len(device))) > 0.5
+    return Fleet(tuple(table.names[k] for k in by_name), offsets, time_s, available, filled)
+
+
+@functools.lru_cache(maxsize=8)
+def _trace_of(file: Path, identity: tuple[str, int, int]) -> list[Floats]:
+    source = f"timing.trace_file: '{file}'"
+
+    def check_header(names: list[str]) -> None:
+        if not {"device", "latency_s"} <= set(names):
+            raise UserError(f"{source} needs the columns device and latency_s in its first line")
+
+    table = _read_csv(file, source, check_header, ("latency_s",))
+    _check_values(table, "latency_s")
+    _, order, offsets = row_order(table.names, table.device, np.zeros(len(table.device)))
+    return np.split(table.columns["latency_s"].value[order], offsets[1:-1])
+
+
+def _check_header(source: str, names: list[str]) -> None:
     for name in names:
         if name not in COLUMNS:
-            error = unknown_name("column", name, COLUMNS, ALSO)
-            raise UserError(f"'{file}': {error}")
-    if len(set(names)) < len(names):
-        raise UserError(f"'{file}' names a column twice: {', '.join(names)}")
+            raise UserError(f"{source}: {unknown_name('column', name, COLUMNS, ALIASES)}")
     if "device" not in names or len(names) == 1:
-        raise UserError(f"'{file}' needs the column device and at least one of: {', '.join(COLUMNS[1:])}")
+        raise UserError(f"{source} needs the column device and at least one of: {', '.join(COLUMNS[1:])}")
     if "available" in names and "time_s" not in names:
-        raise UserError(f"'{file}' says who is available, but not when: it needs the column time_s")
+        raise UserError(f"{source} has the column available without times: it needs the column time_s")
 
 
-class _Rows(NamedTuple):
-    """What a file holds, row by row as it stands there."""
-
-    names: list[str]  # of the devices
-    device: Ints  # which of them each row is of
-    columns: dict[str, _Column]
-    line: Ints  # where in the file
-
-
-def _read_csv(file: Path) -> _Rows:
+def _read_csv(file: Path, source: str, check_header: Callable[[list[str]], None], wanted: Sequence[str]) -> _Table:
+    """Read the column `device` and the `wanted` columns that the file has."""
     number: dict[str, int] = {}
-    parts: list[tuple[Ints, dict[str, _Column], Ints]] = []
+    devices: list[Ints] = []
+    lines: list[Ints] = []
+    columns: dict[str, list[_Column]] = {}
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream)
             header = [name.strip() for name in next(reader, [])]
-            _check_columns(file, header)
-            for lines, rows in _chunks(file, reader, len(header)):
+            if len(set(header)) < len(header):
+                raise UserError(f"{source} names a column twice: {', '.join(header)}")
+            check_header(header)
+            for line, rows in _chunks(source, reader, len(header)):
                 cells = dict(zip(header, zip(*rows, strict=True), strict=True))
-                names = cells.pop("device")
+                names = cells["device"]
                 if "" in names:
-                    raise UserError(f"'{file}' line {lines[names.index('')]} names no device")
+                    raise UserError(f"{source} line {line[names.index('')]} names no device")
                 for name in dict.fromkeys(names):
                     number.setdefault(name, len(number))
-                code = np.array(list(map(number.__getitem__, names)), np.int64)
-                columns = {name: _parsed(file, name, column, lines) for name, column in cells.items()}
-                parts.append((code, columns, lines))
+                devices.append(np.array(list(map(number.__getitem__, names)), np.int64))
+                lines.append(line)
+                for name in set(header) & set(wanted):
+                    columns.setdefault(name, []).append(_parsed(source, name, cells[name], line))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"'{file}' is not a readable CSV file ({error})") from None
-    if not parts:
-        raise UserError(f"'{file}' holds no devices")
+        raise UserError(f"{source} is not a readable CSV file ({error})") from None
+    if not devices:
+        raise UserError(f"{source} has no rows")
     joined = {
-        name: _Column(*(np.concatenate(pieces) for pieces in zip(*(part[1][name] for part in parts), strict=True)))
-        for name in parts[0][1]
+        name: _Column(*map(np.concatenate, zip(*columns[name], strict=True))) for name in header if name in columns
     }
-    device, line = (np.concatenate([part[i] for part in parts]) for i in (0, 2))  # type: ignore[misc]
-    return _Rows(list(number), device, joined, line)
+    return _Table(source, list(number), np.concatenate(devices), joined, np.concatenate(lines))
 
 
-def _chunks(file: Path, reader: Any, width: int) -> Iterator[tuple[Ints, list[list[str]]]]:
-    """(numbers of the lines, their cells); empty lines count, and stand for nothing."""
+def _chunks(source: str, reader: Iterator[list[str]], width: int) -> Iterator[tuple[Ints, list[list[str]]]]:
+    """Yield (line numbers, cells of these lines) of many lines at once; empty lines are skipped, but counted."""
     first = 2
     while chunk := list(itertools.islice(reader, ROWS_AT_ONCE)):
         lengths = np.array(list(map(len, chunk)))
         wrong = np.flatnonzero((lengths != width) & (lengths != 0))
         if len(wrong):
-            where = f"'{file}' line {first + wrong[0]}"
+            where = f"{source} line {first + wrong[0]}"
             raise UserError(f"{where} has {lengths[wrong[0]]} cells, and the first line {width}")
         lines = first + np.flatnonzero(lengths)
         first += len(chunk)
         if len(lines):
-            yield lines, chunk if len(lines) == len(chunk) else [row for row in chunk if row]
+            yield lines, [row for row in chunk if row]
 
 
-def _parsed(file: Path, name: str, cells: tuple[str, ...], lines: Ints) -> _Column:
-    """The numbers in a column of texts, which stand in these lines."""
+def _parsed(source: str, name: str, cells: Sequence[str], line: Ints) -> _Column:
+    """Convert the cells of a column to numbers; `line` [n] are their lines."""
+    switch = name == "available"
+    value: list[float] = []
     try:
-        if name == "available":
-            read = {cell: SWITCH[cell.strip().lower()] if cell else 0.0 for cell in set(cells)}
-            value = list(map(read.__getitem__, cells))
-        elif "" in cells:
-            value = [float(cell) if cell else 0.0 for cell in cells]
-        else:
-            value = list(map(float, cells))
+        for cell in cells:
+            value.append(0.0 if not cell else SWITCH[cell.strip().lower()] if switch else float(cell))
     except (ValueError, KeyError):
-        wrong = next(i for i, cell in enumerate(cells) if cell and not _readable(name, cell))
-        wanted = "0, 1, true or false" if name == "available" else "a number"
-        raise UserError(f"'{file}' line {lines[wrong]}: {name} must be {wanted}, not '{cells[wrong][:40]}'") from None
-    missing = np.array([not cell for cell in cells]) if "" in cells else np.zeros(len(cells), bool)
-    return _Column(np.array(value), missing)
+        wrong, wanted = len(value), "0, 1, true or false" if switch else "a number"
+        raise UserError(f"{source} line {line[wrong]}: {name} must be {wanted}, not '{cells[wrong][:40]}'") from None
+    return _Column(np.array(value), np.array([not cell for cell in cells]))
 
 
-def _readable(name: str, cell: str) -> bool:
-    if name == "available":
-        return cell.strip().lower() in SWITCH
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _read_parquet(file: Path) -> _Rows:
-    arrow, parquet = _pyarrow()
-    try:
-        with parquet.ParquetFile(file) as opened:
-            if opened.metadata.num_rows > MAX_ROWS:
-                raise UserError(f"'{file}' has more than {MAX_ROWS:,} rows: too many for a fleet")
-            _check_columns(file, list(opened.schema_arrow.names))
-            table = opened.read().combine_chunks()
-        if not len(table):
-            raise UserError(f"'{file}' holds no devices")
-        device = table["device"].cast(arrow.string())
-        if device.null_count:
-            raise UserError(f"'{file}' row {int(np.argmax(device.is_null().to_numpy())) + 1} names no device")
-        coded = device.combine_chunks().dictionary_encode()
-        columns = {}
-        for name in table.column_names:
-            if name == "device":
-                continue
-            column = table[name]
-            if arrow.types.is_boolean(column.type):
-                column = column.cast(arrow.uint8())
-            missing = column.is_null().to_numpy()
-            columns[name] = _Column(column.cast(arrow.float64()).fill_null(0.0).to_numpy(), missing)
-        rows = np.arange(1, len(table) + 1)
-        return _Rows(coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64), columns, rows)
-    except (arrow.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
-        text = " ".join(str(error).split())[:200]
-        raise UserError(f"'{file}' is not a readable Parquet file ({text})") from None
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError(f"Parquet files need pyarrow: {install_command('parquet')}") from None
-    return pyarrow, pyarrow.parquet
-
-
-def _assembled(file: Path, rows: _Rows) -> Fleet:
-    """The fleet of these rows, in whatever order they stand."""
-    names, code, columns, line = rows
-    word = "row" if _is_parquet(file) else "line"
-
-    def where(row: Any) -> str:
-        return f"'{file}' {word} {line[int(row)]}"
-
-    time_s = _moments(columns.pop("time_s", None), len(code), where)
-    by_name, order, offsets = row_order(names, code, time_s)
-    device, time_s = code[order], time_s[order]
-    twice = np.flatnonzero((np.diff(device) == 0) & (np.diff(time_s) == 0))
-    if len(twice):
-        again = max(order[twice[0]], order[twice[0] + 1])
-        raise UserError(
-            f"{where(again)} says something of device '{names[code[again]]}' for a time that has a row already"
-        )
-    filled = {}
-    for name, (value, missing) in columns.items():
-        _check_values(name, value, missing, where)
-        filled[name] = _filled(name, value[order], missing[order], offsets, lambda row: where(order[row]))
-    available = filled.pop("available", np.ones(len(code))) > 0.5
-    return Fleet(tuple(names[k] for k in by_name), offsets, time_s, available, filled)
-
-
-def _moments(column: _Column | None, rows: int, where: Callable[[Any], str]) -> Floats:
-    if column is None:
-        return np.zeros(rows)
-    bad = np.flatnonzero(column.missing | ~np.isfinite(column.value) | (column.value < 0))
+def _check_values(table: _Table, name: str, *, gaps: bool = False) -> None:
+    """Refuse the first value that is not finite and above 0 (times: at least 0); with `gaps`, cells may be empty."""
+    value, missing = table.columns[name]
+    is_time = name == "time_s"
+    good = np.isfinite(value) & ((value >= 0) if is_time else (value > 0))
+    bad = np.flatnonzero(np.where(missing, not gaps, ~good))
     if len(bad):
-        shown = "nothing" if column.missing[bad[0]] else f"{column.value[bad[0]]:g}"
-        raise UserError(f"{where(bad[0])}: time_s must be a finite number of seconds, at least 0, not {shown}")
-    return column.value
+        wanted = "a finite number of seconds, at least 0" if is_time else "a finite number above 0"
+        shown = "nothing" if missing[bad[0]] else f"{value[bad[0]]:g}".replace("nan", "NaN")
+        raise UserError(f"{table.where(bad[0])}: {name} must be {wanted}, not {shown}")
 
 
-def _check_values(name: str, value: Floats, missing: NDArray[np.bool_], where: Callable[[Any], str]) -> None:
-    if name == "available":
-        bad, wanted = ~missing & (value != 0) & (value != 1), "0 or 1"
-    else:
-        bad, wanted = ~missing & ~((value > 0) & np.isfinite(value)), "a finite number above 0"
-    if bad.any():
-        wrong = int(np.argmax(bad))
-        shown = "NaN" if math.isnan(value[wrong]) else f"{value[wrong]:g}"
-        raise UserError(f"{where(wrong)}: {name} must be {wanted}, not {shown}")
-
-
-def _filled(
-    name: str, value: Floats, missing: NDArray[np.bool_], offsets: Ints, where: Callable[[int], str]
-) -> Floats:  # fmt: skip
-    """With the value of the device's row before in every empty cell."""
+def _filled(table: _Table, name: str, order: Ints, offsets: Ints) -> Floats:
+    """Return a column in the order of the fleet; an empty cell repeats the device's row before."""
+    if name != "available":  # which `_parsed` has checked
+        _check_values(table, name, gaps=True)
+    column = table.columns[name]
+    value, missing = column.value[order], column.missing[order]
     if not missing.any():
         return value
     known = np.maximum.accumulate(np.where(missing, -1, np.arange(len(value))))
     lost = np.flatnonzero(known < np.repeat(offsets[:-1], np.diff(offsets)))
     if len(lost):
-        raise UserError(f"{where(int(lost[0]))}: {name} is empty, and its device has no row before that would say it")
+        where = table.where(order[lost[0]])
+        raise UserError(f"{where}: {name} is empty, and its device has no row before that would say it")
     return value[known]

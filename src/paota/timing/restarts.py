@@ -1,9 +1,9 @@
-"""PAOTA+'s scheme: a share of the devices is ready; all devices restart at each event where that is quicker and fair.
+"""PAOTA+'s scheme: the server waits for a share of the devices, and restarts all devices where that is quicker and fair.
 
-Trainings that are under way when a new model is made are stale when they end. To abort them all and start again from the
-newest model takes the delay away. It is fair where every training draws a new latency: a device that is late now is
-early another time. Where speeds persist, the same devices would be aborted every time. Which case it is, the server can
-see from how long trainings took (`Evidence`); until it knows, no training is aborted.
+Trainings that are under way when a new model is made are stale when they end. Aborting them and restarting all devices
+from the newest model avoids the staleness. This is fair if every training draws a new latency: a device that is late now
+is early another time. If speeds persist, the same devices are aborted every time. The server decides from the durations
+of past trainings (`Evidence`); until it knows, it aborts no training.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..base.types import Bools, Floats, Ints
 from .scheme import Server, Steps, Wait
 from .schemes import ShareReady
 
-Floats = NDArray[np.float64]
-WATCHED = 1000  # devices, at most, whose latencies are looked at, spread evenly over the fleet
-REMEMBERED = 10  # trainings of each: what is older may no longer be true
-ENOUGH_KNOWN = 0.9  # share of the devices of whom two trainings have been seen: nobody is aborted before
-ENOUGH_PAIRS = 100  # of trainings of one device; then a correlation of 0.3 between them is three standard deviations
-SUSPICION = 3.0  # standard deviations above chance
+WATCHED = 1000  # largest number of devices whose latencies are recorded, spread evenly over all devices
+REMEMBERED = 10  # number of recorded trainings per device; older ones may no longer be representative
+ENOUGH_KNOWN = 0.9  # no restarts before two trainings of this share of the devices are known
+ENOUGH_PAIRS = 100  # pairs of trainings of one device; a correlation of 0.3 is then three standard deviations
+SUSPICION = 3.0  # correlation, in standard deviations above chance, from which on speeds count as persistent
 
 
 @dataclass(frozen=True)
 class ShareReadyOrRestart(ShareReady):
-    """As `ShareReady`; where latencies are drawn anew and it is quicker, an event at `restart_share` aborts the others.
+    """`ShareReady`, with restarts: if it is quicker and fair, aggregate at `restart_share` and abort the other trainings.
 
-    All devices then start again from the new model, and the next event has no stale update. `restart_share` None: never.
+    All devices then start from the new model, and the next aggregation has no stale update. With `restart_share` None,
+    the scheme is `ShareReady`.
     """
 
     restart_share: float | None = 0.3
@@ -54,21 +54,21 @@ class ShareReadyOrRestart(ShareReady):
 
 
 class Evidence:
-    """What the server has seen of the devices' latencies: the last trainings of each, finished or aborted."""
+    """The server's record of latencies: the last trainings of each watched device, finished or aborted."""
 
     def __init__(self, devices: int, restart_share: float) -> None:
         self.watched = np.unique(np.linspace(0, devices - 1, min(devices, WATCHED)).astype(np.int64))
         self.place = np.full(devices, -1)
         self.place[self.watched] = np.arange(len(self.watched))
         self.restart_share = restart_share
-        self.age_s = np.full((len(self.watched), REMEMBERED), np.nan)  # how long each training took, or lasted
+        self.age_s = np.full((len(self.watched), REMEMBERED), np.nan)  # duration of each training until its end
         self.finished = np.zeros((len(self.watched), REMEMBERED), bool)
         self.seen = np.zeros(len(self.watched), np.int64)
         self.arrivals = 0  # of watched devices
-        self.turn_s = np.inf  # mean time between two arrivals of a device, while nobody was aborted
+        self.turn_s = np.inf  # mean time between two arrivals of a device without restarts
 
-    def add(self, device: NDArray[np.int64], age_s: Floats, *, finished: bool) -> None:
-        """Trainings of these devices [n] have ended after `age_s` [n]."""
+    def add(self, device: Ints, age_s: Floats, *, finished: bool) -> None:
+        """Record that trainings of these devices [n] ended after `age_s` [n]."""
         place = self.place[device]
         known, place = place >= 0, place[place >= 0]
         slot = self.seen[place] % REMEMBERED
@@ -77,10 +77,14 @@ class Evidence:
         self.seen[place] += 1
         self.arrivals += len(place) if finished else 0
 
-    def favours_restarts(self, now_s: float, under_way: NDArray[np.int64], age_s: Floats, restarting: bool) -> bool:
-        """Whether everybody should begin anew, and those `under_way` [n] since `age_s` [n] be aborted.
+    def favours_restarts(self, now_s: float, under_way: Ints, age_s: Floats, restarting: bool) -> bool:
+        """Return whether all devices should restart.
 
-        `restarting`: whether it has been so until now.
+        Args:
+            now_s: the time.
+            under_way: devices whose trainings a restart would abort, [n].
+            age_s: time since the start of these trainings, [n].
+            restarting: the last decision.
         """
         if not restarting:
             self.turn_s = now_s * len(self.watched) / max(self.arrivals, 1)
@@ -98,30 +102,33 @@ class Evidence:
 
 
 class Survival:
-    """Kaplan and Meier's estimate of the share of trainings that last longer than t, aborted ones included."""
+    """The Kaplan-Meier estimate of the share of trainings that last longer than t; aborted trainings are censored."""
 
-    def __init__(self, age_s: Floats, finished: NDArray[np.bool_]) -> None:
+    def __init__(self, age_s: Floats, finished: Bools) -> None:
         self.at_s, ends = np.unique(age_s[finished], return_counts=True)
         at_risk = len(age_s) - np.searchsorted(np.sort(age_s), self.at_s, side="left")
-        self.after = np.concatenate([[1.0], np.cumprod(1 - ends / at_risk)])  # 1, then behind each of `at_s`
+        self.after = np.concatenate([[1.0], np.cumprod(1 - ends / at_risk)])  # 1, then the share after each of `at_s`
 
     def quantile(self, share: float) -> float:
-        """Seconds after which a share of all trainings is over; infinite if that has not been seen."""
+        """Return the seconds after which a share of all trainings is over; infinite if not observed."""
         over = np.flatnonzero(1 - self.after[1:] >= share - 1e-9)
         return float(self.at_s[over[0]]) if len(over) else np.inf
 
-    def scores(self, age_s: Floats, finished: NDArray[np.bool_]) -> Floats:
-        """Prentice's Wilcoxon scores: 1 for the quickest training, -1 for the slowest, 0 on average; 0 where age is NaN."""
+    def scores(self, age_s: Floats, finished: Bools) -> Floats:
+        """Return Prentice's Wilcoxon scores: 1 for the quickest training, -1 for the slowest, mean 0; 0 where age is NaN."""
         after = self.after[np.searchsorted(self.at_s, age_s, side="right")]
         before = self.after[np.searchsorted(self.at_s, age_s, side="left")]
         return np.where(np.isnan(age_s), 0.0, np.where(finished, before + after - 1, after - 1))
 
 
 def persistence(scores: Floats) -> float:
-    """How far the scores [devices, trainings] of one device resemble each other: in standard deviations above chance.
+    """Return the correlation between trainings of one device, in standard deviations above chance.
 
-    The sum of the products of all pairs of trainings of one device. Where every training draws a new latency its mean
-    is 0 and its variance twice the sum of the squared products.
+    The statistic is the sum of the products of all pairs of trainings of one device. If every training draws a new
+    latency, its mean is 0 and its variance is twice the sum of the squared products.
+
+    Args:
+        scores: [devices, trainings].
     """
     total, square, fourth = (np.sum(scores**power, axis=1) for power in (1, 2, 4))
     variance = 2 * np.sum(square**2 - fourth)

@@ -1,8 +1,17 @@
-"""What an aggregation scheme is: a coroutine that starts trainings, waits, and aggregates what has finished.
+"""The interface of an aggregation scheme: a coroutine that starts trainings, waits, and aggregates finished ones.
 
-A scheme is written once. `timing.virtual` drives it on a virtual clock, which makes the timeline of a simulation. A
-deployment drives the same coroutine on the wall clock. The scheme sees a `Server`, and does not know which of the two
-it is.
+PAOTA's Algorithm 1 reads (`schemes.Periodic`):
+
+    def run(self, server):
+        server.start(server.everyone)                                      # broadcast w^0; all devices train
+        while True:
+            ready = yield Wait(until_s=(server.round + 1) * server.period_s)  # devices that have finished by then
+            server.aggregate(ready)                                           # makes w^(r+1)
+            server.start(ready.device)                                        # they train on w^(r+1)
+
+A scheme is written once and runs on two clocks. `virtual.VirtualServer` drives it on a virtual clock, which yields the
+timeline of a simulation. `deploy.server.DeployedServer` drives the same coroutine on the wall clock. A scheme sees a
+`Server`, not the clock behind it.
 """
 
 from __future__ import annotations
@@ -14,28 +23,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..base.types import Floats, Ints
 from .timeline import Trainings
 
 if TYPE_CHECKING:
     from .virtual import TimelineInputs
 
-Devices = NDArray[np.int64]
+Devices = Ints  # numbers of devices, [n]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """What a scheme waits for; one of the first four, and `within_s` where that may take too long.
+    """The condition that a scheme waits for: exactly one of the first four arguments, and optionally `within_s`.
 
-    The answer holds the trainings that have finished and may be aggregated now, in the order of their devices.
+    The server answers with the finished trainings that may be aggregated now, in the order of their devices.
 
     Args:
-        until_s: a moment on the server's clock.
-        count: so many finished trainings, the first ones; fewer where no more will finish.
-        share: a share of the devices that are there, rounded up.
-        groups: all trainings of one of these groups of devices; the answer's `group` says which.
-        within_s: seconds from now, after which the wait ends with what has finished.
+        until_s: a time on the server's clock.
+        count: the first `count` trainings to finish; fewer if no more will finish.
+        share: a share of the available devices, rounded up.
+        groups: all trainings of one of these groups of devices; the answer's `group` is its index.
+        within_s: seconds from now after which the wait ends with the trainings that have finished.
     """
 
     until_s: float | None = None
@@ -46,11 +55,11 @@ class Wait:
 
 
 class Server(abc.ABC):
-    """What a scheme can see and do. Axes: K devices, n of them in a call."""
+    """The parameter server as a scheme sees it. Axes: K devices in all, n devices in a call."""
 
     devices: int  # K
     period_s: float  # timing.period_s
-    round: int = 0  # aggregations so far, which is also the version of the newest model
+    round: int = 0  # number of aggregations so far, which is also the version of the newest model
     now_s: float = 0.0
 
     @property
@@ -60,18 +69,20 @@ class Server(abc.ABC):
 
     @abc.abstractmethod
     def start(self, device: Devices, *, together: bool = False) -> None:
-        """Send the newest model to these devices [n], which begin a training as soon as they are there.
+        """Send the newest model to devices, which start a training as soon as they are available.
 
-        `together`: they begin at one moment, and those that are not there are left out.
+        Args:
+            device: [n].
+            together: start them all at one time, and leave out those that are not available then.
         """
 
     @abc.abstractmethod
     def aggregate(self, trainings: Trainings) -> None:
-        """Make the next model from these trainings. None at all is a round, too: it changes nothing."""
+        """Make the next model from these trainings. An empty set counts as a round that leaves the model as it is."""
 
     @abc.abstractmethod
     def abort(self, device: Devices) -> None:
-        """End the trainings of these devices [n] without a result, with the next aggregation."""
+        """End the trainings of these devices [n] without a result, at the next aggregation."""
 
     @property
     @abc.abstractmethod
@@ -80,54 +91,54 @@ class Server(abc.ABC):
 
     @abc.abstractmethod
     def present(self) -> Devices:
-        """The devices that are there and idle, at the next moment at which there are any."""
+        """Return the available and idle devices, at the next time at which there are any."""
 
     @abc.abstractmethod
     def draw(self, count: int) -> Devices:
-        """So many devices of those `present`, drawn at random for this round and sorted."""
+        """Return at most `count` devices of those `present`, drawn at random for this round, sorted."""
 
     @abc.abstractmethod
-    def lot(self) -> NDArray[np.int64]:
-        """A random order of all devices for this round, [K]."""
+    def random_order(self) -> Devices:
+        """Return a random permutation of all devices for this round, [K]."""
 
     @abc.abstractmethod
-    def first_training_s(self, device: Devices) -> NDArray[np.float64]:
-        """How long the first training of these devices took, [n]: how quick they are."""
+    def first_training_s(self, device: Devices) -> Floats:
+        """Return the seconds of the first training of these devices, [n], as a measure of their speed."""
 
     @abc.abstractmethod
     def by_speed(self, groups: int) -> Sequence[Devices]:
-        """The members of groups of (almost) equal size, the quickest group first, by the first training."""
+        """Return the members of (almost) equally large groups by the first training, the quickest group first."""
 
     @abc.abstractmethod
     def participants(self, count: int | None) -> int:
-        """`count`, None: as many devices as PAOTA has ready on average, the paper's rule for fair comparisons."""
+        """Return `count`; None: PAOTA's average number of ready devices, the paper's rule for fair comparisons."""
 
 
 Steps = Generator[Wait, Trainings, None]
 
 
 class Scheme(abc.ABC):
-    """When the server aggregates, and which devices it sends the new model. Subclass as a frozen dataclass."""
+    """A rule for when the server aggregates and which devices it sends the new model. Subclass as a frozen dataclass."""
 
-    uses_period: ClassVar[bool] = False  # whether `timing.period_s` makes a difference
-    counts_updates: ClassVar[bool] = False  # `rounds` allows as many device updates as a synchronous scheme makes
+    uses_period: ClassVar[bool] = False  # whether `timing.period_s` has an effect
+    counts_updates: ClassVar[bool] = False  # the run ends after as many device updates as a synchronous scheme makes
 
     @abc.abstractmethod
     def run(self, server: Server) -> Steps:
-        """The coroutine. The server stops it at the end of the experiment, so it may run forever."""
+        """Run the scheme as a coroutine. The server stops it at the end of the experiment, so it may run forever."""
 
     def concurrency(self, inputs: TimelineInputs) -> int:
-        """How many devices may be training or uploading at the same time: all, unless the scheme starts fewer."""
+        """Return the largest number of devices that train or upload at the same time; all unless overridden."""
         return inputs.latencies.devices
 
 
 def share_of(share: float, devices: int) -> int:
-    """How many of `devices` a share is: rounded up, at least one."""
+    """Return the number of devices in a share of `devices`: rounded up, at least one."""
     return max(1, min(devices, math.ceil(share * devices - 1e-9)))
 
 
 def joined(parts: Sequence[Trainings]) -> Trainings:
-    """Several answers as one, in their order."""
+    """Return several answers as one, in their order."""
     if len(parts) == 1:
         return parts[0]
     columns = zip(*(part[:-1] for part in parts), strict=True)

@@ -1,4 +1,4 @@
-"""The aggregation schemes of the field, each a short coroutine."""
+"""The built-in aggregation schemes, each a short coroutine (`scheme.py` explains the interface)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Periodic(Scheme):
-    """Every `timing.period_s` seconds the server aggregates the trainings that have finished (PAOTA, Algorithm 1)."""
+    """PAOTA, Algorithm 1: every `timing.period_s` seconds the server aggregates the trainings that have finished."""
 
     uses_period: ClassVar[bool] = True
 
@@ -30,7 +30,7 @@ class Periodic(Scheme):
 
 @dataclass(frozen=True)
 class Tiered(Scheme):
-    """As `Periodic`, and a device whose first training took m periods takes part in every m-th round (TT-Fed)."""
+    """TT-Fed: `Periodic`, but a device whose first training took m periods takes part in every m-th round."""
 
     uses_period: ClassVar[bool] = True
 
@@ -47,10 +47,12 @@ class Tiered(Scheme):
 
 @dataclass(frozen=True)
 class Synchronous(Scheme):
-    """Rounds with a common start (Local SGD, COTAF): the first `participants` devices to finish count, the others abort.
+    """Rounds with a common start (Local SGD, COTAF): the server aggregates the first devices to finish and aborts the others.
 
-    `participants` None: PAOTA's mean number of ready devices. `selected` devices are drawn for each round and start;
-    None: as many as count. `deadline_s` ends a round with those that have finished.
+    Args:
+        participants: number of aggregated devices per round; None: PAOTA's average number of ready devices.
+        selected: number of devices that are drawn and start in each round; None: as many as `participants`.
+        deadline_s: seconds after which a round ends with the devices that have finished.
     """
 
     participants: int | None = None
@@ -62,13 +64,13 @@ class Synchronous(Scheme):
         selected = min(self.selected or count, server.devices)
         if selected < count:
             raise UserError(
-                f"selected = {selected} devices cannot give the {count} participants that a round waits for"
+                f"selected = {selected} devices are fewer than the {count} participants that a round waits for"
             )
         while True:
             chosen = server.draw(selected)
             server.start(chosen, together=True)
             ready = yield Wait(count=count, within_s=self.deadline_s)
-            if len(ready.device) or self.deadline_s is not None:  # else none of them ever finishes: draw others
+            if len(ready.device) or self.deadline_s is not None:  # else none of them ever finishes: draw again
                 server.abort(np.setdiff1d(chosen, ready.device))
                 server.aggregate(ready)
 
@@ -78,7 +80,7 @@ class Synchronous(Scheme):
 
 @dataclass(frozen=True)
 class OldestFirst(Scheme):
-    """Rounds with a common start of the `participants` devices that have not been aggregated for longest; ties by lot."""
+    """Rounds with a common start of the `participants` devices whose last aggregation is longest ago; ties are random."""
 
     participants: int | None = None
 
@@ -87,7 +89,7 @@ class OldestFirst(Scheme):
         last = np.full(server.devices, -1)  # round in which each device took part
         while True:
             present = server.present()
-            chosen = np.sort(present[np.lexsort((server.lot()[present], last[present]))][:count])
+            chosen = np.sort(present[np.lexsort((server.random_order()[present], last[present]))][:count])
             server.start(chosen, together=True)
             ready = yield Wait(count=count)
             last[ready.device] = server.round
@@ -99,7 +101,7 @@ class OldestFirst(Scheme):
 
 @dataclass(frozen=True)
 class Buffered(Scheme):
-    """After every `buffer_size` arrivals (FedBuff); a device that arrives takes the newest model and starts again."""
+    """FedBuff: an aggregation after every `buffer_size` arrivals; a device that arrives restarts from the newest model."""
 
     counts_updates: ClassVar[bool] = True
     buffer_size: int
@@ -110,7 +112,7 @@ class Buffered(Scheme):
         while True:
             arrival = yield Wait(count=1)
             buffer.append(arrival)
-            if len(buffer) == self.buffer_size:  # the arrival that fills the buffer gets the new model already
+            if len(buffer) == self.buffer_size:  # the device that fills the buffer already gets the new model
                 server.aggregate(joined(buffer))
                 buffer = []
             server.start(arrival.device)
@@ -118,17 +120,17 @@ class Buffered(Scheme):
 
 @dataclass(frozen=True)
 class Asynchronous(Buffered):
-    """At every arrival (FedAsync)."""
+    """FedAsync: an aggregation at every arrival."""
 
     buffer_size: int = 1
 
 
 @dataclass(frozen=True)
 class ShareReady(Scheme):
-    """As soon as a `share` of all devices is ready; they wait for the event, then start again with the new model.
+    """An aggregation as soon as a `share` of all devices is ready; these devices then start from the new model.
 
-    A period that sets itself: by Little's law events are share * (mean time from a device's start to its next) apart,
-    whatever the law of the latencies.
+    The period adapts to the devices: by Little's law the mean time between aggregations is `share` times the mean time
+    between two starts of a device, for any distribution of the latencies.
     """
 
     counts_updates: ClassVar[bool] = True
@@ -144,7 +146,7 @@ class ShareReady(Scheme):
 
 @dataclass(frozen=True)
 class Grouped(Scheme):
-    """Synchronous inside each of `groups` groups of similar speed, groups asynchronous (Air-FedGA, FedAT)."""
+    """Air-FedGA, FedAT: `groups` groups of similar speed, synchronous within a group, asynchronous across groups."""
 
     counts_updates: ClassVar[bool] = True
     groups: int

@@ -1,41 +1,38 @@
-"""The one event structure behind every scheme: a sequence of aggregations and who takes part in each."""
+"""The event structure behind every scheme: a sequence of aggregations with the participants of each."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ..base.types import Bools, Floats, Ints, NumPyArray
 
 
 class Trainings(NamedTuple):
-    """Local trainings, one entry each: of one event, or those that a scheme is handed."""
+    """Local trainings, one entry each: the participants of an event, or the answer to a scheme's wait."""
 
-    device: NDArray[np.int64]
-    version: NDArray[np.int64]  # of the global model each of them started from
-    training: NDArray[np.int64]  # how many local trainings the device had begun before this one
-    start_s: NDArray[np.float64]
-    finish_s: NDArray[np.float64]
-    group: int = 0  # which of the groups that a scheme waited for
+    device: Ints
+    version: Ints  # version of the global model that the training started from
+    training: Ints  # number of local trainings that the device began before this one
+    start_s: Floats
+    finish_s: Floats
+    group: int = 0  # index of the group that a scheme waited for
 
-    def only(self, which: NDArray[np.bool_]) -> Trainings:
-        """Those for which `which` is true."""
-        columns = (self.device, self.version, self.training, self.start_s, self.finish_s)
-        return Trainings._make([*(column[which] for column in columns), self.group])
+    def only(self, which: Bools) -> Trainings:
+        """Return the trainings for which `which` [n] is true."""
+        return Trainings._make([*(getattr(self, name)[which] for name in COLUMNS), self.group])
 
 
-COLUMNS = dict(zip(Trainings._fields[:-1], "qqqdd", strict=True))  # and their types: integers and floats of 64 bits
+COLUMNS = dict(zip(Trainings._fields[:-1], "qqqdd", strict=True))  # with their types: 64-bit integers and floats
 
 
 @dataclass(frozen=True, kw_only=True)
 class Horizon:
-    """When an experiment ends: after so many rounds, or at a simulated time that is the same for everybody.
-
-    With both: at the first of them.
-    """
+    """The end of an experiment: a number of rounds, a simulated time, or the earlier of both."""
 
     rounds: int | None = 100
     duration_s: float | None = None
@@ -48,23 +45,21 @@ class Timeline:
     The participants of event e are the slice `offsets[e]:offsets[e + 1]` of the flat arrays.
     """
 
-    time_s: NDArray[np.float64]  # [E]
-    offsets: NDArray[np.int64]  # [E+1]
-    device: NDArray[np.int64]
-    version: NDArray[np.int64]
-    training: NDArray[np.int64]
-    start_s: NDArray[np.float64]
-    finish_s: NDArray[np.float64]
-    lost: NDArray[np.int64] | None = None  # updates an event lost to faults or held back, [E]
-    aborted: Timeline | None = (
-        None  # the same events, with the trainings that each ended; `finish_s`: when they would have
-    )
-    first: int = 0  # the number of its first event, of a `part`
-    group: NDArray[np.int64] | None = None  # whose event it is, [E], where the scheme numbers its groups
+    time_s: Floats  # [E]
+    offsets: Ints  # [E+1]
+    device: Ints
+    version: Ints
+    training: Ints
+    start_s: Floats
+    finish_s: Floats
+    lost: Ints | None = None  # updates that each event lost to faults or to guards, [E]
+    aborted: Timeline | None = None  # the same events, with the trainings that each aborted; `finish_s`: planned end
+    first: int = 0  # number of the first event, in a `part`
+    group: Ints | None = None  # group of each event, [E], if the scheme numbers its groups
 
     @classmethod
     def build(cls, events: Iterable[tuple[float, Trainings]]) -> Timeline:
-        """From (time, participants) of every event, in order."""
+        """Return the timeline of these events, each a (time, participants), in order."""
         made = Builder()
         for time_s, participants in events:
             made.add(time_s, participants)
@@ -74,35 +69,30 @@ class Timeline:
         return len(self.time_s)
 
     def part(self, first: int, events: int) -> Timeline:
-        """The events `first`, `first` + 1, ... alone; events and versions keep their numbers."""
+        """Return the `events` events from event `first` on; events and versions keep their numbers."""
         offsets = self.offsets[first : first + events + 1]
-        flat = slice(offsets[0], offsets[-1])
+        chosen = slice(first, first + events)
+        columns = {name: getattr(self, name)[offsets[0] : offsets[-1]] for name in COLUMNS}
         return Timeline(
-            time_s=self.time_s[first : first + events],
+            time_s=self.time_s[chosen],
             offsets=offsets - offsets[0],
-            device=self.device[flat],
-            version=self.version[flat],
-            training=self.training[flat],
-            start_s=self.start_s[flat],
-            finish_s=self.finish_s[flat],
-            lost=None if self.lost is None else self.lost[first : first + events],
+            lost=None if self.lost is None else self.lost[chosen],
             aborted=None if self.aborted is None else self.aborted.part(first, events),
             first=self.first + first,
-            group=None if self.group is None else self.group[first : first + events],
+            group=None if self.group is None else self.group[chosen],
+            **columns,
         )
 
-    def without_broadcasts(
-        self, missed: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
-    ) -> Timeline:
-        """The timeline as it goes where broadcasts get lost: a device that misses one trains on from the newest version
-        that it has heard, which is that of the training before, or of the one before that. Its first one always arrives.
+    def without_broadcasts(self, missed: Callable[[Ints, Ints], Bools]) -> Timeline:
+        """Return the timeline with lost broadcasts.
+
+        A device that misses a broadcast trains from the newest version that it has received: the version of its last
+        training whose broadcast arrived. The first broadcast of a device always arrives.
 
         Args:
-            missed: whether the broadcast for the given (device [n], training [n]) is missed, [n].
+            missed: a function that returns whether the broadcast for (device [n], training [n]) is missed, [n].
         """
-        parts = (
-            [self] if self.aborted is None else [self, self.aborted]
-        )  # an aborted training has heard its broadcast too
+        parts = [self] if self.aborted is None else [self, self.aborted]  # aborted trainings receive broadcasts, too
         device, training, version = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("device", "training", "version")
         )
@@ -115,18 +105,18 @@ class Timeline:
         return replace(self, version=heard[: len(self.device)])
 
     @property
-    def ready(self) -> NDArray[np.int64]:
+    def ready(self) -> Ints:
         """Number of participants of each event, [E]."""
         return np.diff(self.offsets)
 
     @property
-    def event(self) -> NDArray[np.int64]:
+    def event(self) -> Ints:
         """Event number of each flat entry."""
         return np.repeat(self.first + np.arange(len(self), dtype=np.int64), self.ready)
 
     @property
-    def staleness(self) -> NDArray[np.int64]:
-        """s_k of each flat entry: how many aggregations the device's start version is behind."""
+    def staleness(self) -> Ints:
+        """s_k of each flat entry: number of aggregations since the version that the training started from."""
         return self.event - self.version
 
     @property
@@ -135,7 +125,7 @@ class Timeline:
 
 
 class Builder:
-    """A timeline in the making, event by event, in little more memory than it takes in the end."""
+    """Builds a timeline event by event, in little more memory than the result needs."""
 
     def __init__(self) -> None:
         self._time_s, self._ready = array("d"), array("q")
@@ -149,7 +139,7 @@ class Builder:
             column.frombytes(np.asarray(values, column.typecode).tobytes())
 
     def timeline(self) -> Timeline:
-        """All of it. The builder is empty then."""
+        """Return the timeline and empty the builder."""
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(self._ready, np.int64))])
-        flat: dict[str, Any] = {name: np.array(self._flat.pop(name)) for name in COLUMNS}
-        return Timeline(time_s=np.array(self._time_s), offsets=offsets, **flat)
+        flat: dict[str, NumPyArray] = {name: np.array(self._flat.pop(name)) for name in COLUMNS}
+        return Timeline(time_s=np.array(self._time_s), offsets=offsets, **flat)  # type: ignore[arg-type]

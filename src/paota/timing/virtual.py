@@ -1,42 +1,50 @@
-"""The server on a virtual clock: it drives a scheme's coroutine, and what happens is the timeline of a simulation.
+"""The server on a virtual clock: it drives a scheme's coroutine and records the timeline of a simulation.
 
-State is kept in arrays over all devices: a deadline is one comparison, a share one partition; single arrivals take a
-heap. So a million devices cost little more than a hundred.
+The state is kept in arrays over all devices. A deadline is one comparison, a share one partition, and single arrivals
+come from a heap. A million devices therefore cost little more than a hundred.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.errors import UserError
 from ..base.rng import Purpose, host_rng
+from ..base.types import Floats, Ints
 from .latency import Latencies
 from .scheme import Devices, Scheme, Server, Wait, joined, share_of
 from .schemes import Periodic
 from .timeline import Builder, Horizon, Timeline, Trainings
 
 MAX_EVENTS = 10_000_000
-UNKNOWN = -1  # the version of a training that begins later: the newest one by then
+UNKNOWN = -1  # version of a training that starts later: the newest version by then
 
 
 @dataclass(frozen=True)
 class TimelineInputs:
-    """What a timeline is made from. Every algorithm of one experiment and seed gets the same latencies."""
+    """The inputs of a timeline. All algorithms of one experiment and seed get the same latencies.
 
-    latencies: Latencies  # with the upload behind each training, where the uplink is digital and not ideal
+    Args:
+        latencies: outermost layer of latencies, with uploads if the uplink is digital and not ideal.
+        period_s: `timing.period_s`.
+        horizon: end of the experiment.
+        computing: the latencies without uploads, if they differ.
+    """
+
+    latencies: Latencies
     period_s: float
     horizon: Horizon
-    computing: Latencies | None = None  # without uploads, where that differs
+    computing: Latencies | None = None
 
     def participants(self, count: int | None) -> int:
-        """`count`, None: as many devices as PAOTA has ready on average; no more than there are."""
+        """Return `count`, or PAOTA's average number of ready devices if it is None; at most all devices."""
         return min(count or self._mean_ready, self.latencies.devices)
 
     @cached_property
@@ -46,12 +54,12 @@ class TimelineInputs:
         return max(1, round(float(timeline.ready.mean()))) if len(timeline) else 1
 
     def updates(self) -> int | None:
-        """As many device updates in all as a synchronous scheme makes in its rounds; None where time sets the end."""
+        """Return the number of device updates that a synchronous scheme makes in its rounds; None without a bound on rounds."""
         return None if self.horizon.rounds is None else self.horizon.rounds * self._mean_ready
 
 
 def make_timeline(scheme: Scheme, inputs: TimelineInputs) -> Timeline:
-    """All aggregation events of a scheme until the horizon, with their trainings."""
+    """Return all aggregation events of a scheme until the horizon, with their trainings."""
     count = (inputs.horizon.duration_s or 0.0) / inputs.period_s
     if scheme.uses_period and count > MAX_EVENTS:
         raise UserError(
@@ -66,7 +74,7 @@ def make_timeline(scheme: Scheme, inputs: TimelineInputs) -> Timeline:
 
 
 class VirtualServer(Server):
-    """What every device is doing: which training, from which version, since when, until when; [K] each."""
+    """The state of every device: its training, the version it started from, start and finish; [K] each."""
 
     def __init__(self, scheme: Scheme, inputs: TimelineInputs) -> None:
         self.latencies, self.period_s, self.inputs = inputs.latencies, inputs.period_s, inputs
@@ -75,25 +83,23 @@ class VirtualServer(Server):
         self.version = np.zeros(k, np.int64)
         self.start_s, self.finish_s, self.heard_s = np.zeros(k), np.full(k, np.inf), np.zeros(k)
         self.busy = np.zeros(k, bool)  # training, or finished and not yet aggregated
-        self.gone = np.zeros(k, bool)  # devices that will never finish a training again
-        self._versions = _Versions()
+        self.gone = np.zeros(k, bool)  # devices that never finish a training again
+        self._made_s = array("d")  # time at which each version was made
         self._events = Builder()
-        self._aborted: dict[int, Trainings] = {}  # by event
-        self._ending: list[
-            tuple[Trainings, NDArray[np.float64]]
-        ] = []  # with the next event, and when they hear of a model
-        self._groups: list[int] = []
-        self._arrivals: list[tuple[float, int, int]] | None = (
-            None  # (finish_s, device, training): a heap, once it is needed
-        )
-        self._ahead: dict[int, tuple[float, ...]] = {}
-        self._rounds = inputs.horizon.rounds if not scheme.counts_updates else None
-        self._updates = inputs.updates() if scheme.counts_updates else None
+        self._group_of_event: list[int] = []
+        self._aborted_by_event: dict[int, Trainings] = {}
+        self._to_abort: list[tuple[Trainings, Floats]] = []  # at the next event; trainings and their `heard_s`
+        self._arrivals: list[tuple[float, int, int]] | None = None  # heap of (finish_s, device, training); None: unused
+        self._next_times: dict[
+            int, tuple[float, ...]
+        ] = {}  # by device: times of its next training, computed in advance
+        self._max_rounds = inputs.horizon.rounds if not scheme.counts_updates else None
+        self._max_updates = inputs.updates() if scheme.counts_updates else None
         self._duration_s = math.inf if inputs.horizon.duration_s is None else inputs.horizon.duration_s
-        self._updated = 0
+        self._updates = 0
         self._over = False
 
-    # ---- what a scheme does -------------------------------------------------------------------------------------
+    # ---- actions of a scheme ------------------------------------------------------------------------------------
 
     def start(self, device: Devices, *, together: bool = False) -> None:
         if self._over:
@@ -104,7 +110,7 @@ class VirtualServer(Server):
             now_s = max(now_s, float(back_s.min(initial=math.inf)))
             device = device[back_s <= now_s] if math.isfinite(now_s) else device[:0]
         self.training[device] += 1
-        start_s, finish_s, heard_s = self._begin(device, now_s)
+        start_s, finish_s, heard_s = self._times(device, now_s)
         heard_s = start_s if together else heard_s
         self.start_s[device], self.finish_s[device], self.heard_s[device] = start_s, finish_s, heard_s
         self.version[device] = np.where(heard_s > self.now_s, UNKNOWN, self.round)
@@ -119,30 +125,29 @@ class VirtualServer(Server):
             self._over = True
             return
         self._events.add(self.now_s, trainings)
-        self._groups.append(trainings.group)
+        self._group_of_event.append(trainings.group)
         # A device that has started another training since keeps it.
         self.busy[trainings.device[self.training[trainings.device] == trainings.training]] = False
-        self._versions.add(self.now_s)
-        if self._ending:
-            parts = [
-                part._replace(version=self._versions.known(part.version, heard_s)) for part, heard_s in self._ending
-            ]
-            self._aborted[self.round] = joined(parts)
-            self._ending = []
+        self._made_s.append(self.now_s)
+        if self._to_abort:
+            parts = [part._replace(version=self._resolved(part.version, at)) for part, at in self._to_abort]
+            self._aborted_by_event[self.round] = joined(parts)
+            self._to_abort = []
         self.round += 1
-        self._updated += len(trainings.device)
-        self._over = self.round == self._rounds or (self._updates is not None and self._updated >= self._updates)
+        self._updates += len(trainings.device)
+        enough = self._max_updates is not None and self._updates >= self._max_updates
+        self._over = enough or self.round == self._max_rounds
 
     def abort(self, device: Devices) -> None:
         device = device[self.busy[device]]
         if len(device):
-            self._ending.append((self._as_they_are(device), self.heard_s[device]))
+            self._to_abort.append((self._unresolved(device), self.heard_s[device]))
             self.busy[device] = False
 
     @property
     def under_way(self) -> Trainings:
-        going_on = self._trainings_of(np.flatnonzero(self.busy & (self.finish_s > self.now_s)))
-        return going_on._replace(finish_s=np.full(len(going_on.device), np.nan))
+        unfinished = self._trainings_of(np.flatnonzero(self.busy & (self.finish_s > self.now_s)))
+        return unfinished._replace(finish_s=np.full(len(unfinished.device), np.nan))
 
     def present(self) -> Devices:
         members = np.flatnonzero(~self.gone)
@@ -158,10 +163,10 @@ class VirtualServer(Server):
         rng = host_rng(self.latencies.seed, Purpose.SELECTION, self.round)
         return present[np.sort(rng.choice(len(present), min(count, len(present)), replace=False))]
 
-    def lot(self) -> NDArray[np.int64]:
+    def random_order(self) -> Devices:
         return host_rng(self.latencies.seed, Purpose.SELECTION, self.round).permutation(self.devices)
 
-    def first_training_s(self, device: Devices) -> NDArray[np.float64]:
+    def first_training_s(self, device: Devices) -> Floats:
         return self.latencies(device, np.zeros_like(device))
 
     def by_speed(self, groups: int) -> Sequence[Devices]:
@@ -171,10 +176,10 @@ class VirtualServer(Server):
     def participants(self, count: int | None) -> int:
         return self.inputs.participants(count)
 
-    # ---- what a scheme waits for --------------------------------------------------------------------------------
+    # ---- waits of a scheme --------------------------------------------------------------------------------------
 
     def answer(self, wait: Wait) -> Trainings | None:
-        """Let time pass until `wait` is over; None: the timeline has ended."""
+        """Advance the clock until `wait` is over; return None at the end of the timeline."""
         if self._over:
             return None
         if wait.until_s is not None:
@@ -187,7 +192,7 @@ class VirtualServer(Server):
 
     def _until(self, time_s: float) -> Trainings:
         self.now_s = time_s
-        # "at or before the deadline" must survive rounding: (r+1)*dT and a sum of latencies differ in the last bit.
+        # A training that ends at the deadline counts, although (r+1)*dT and a sum of latencies differ in the last bit.
         done = np.flatnonzero(self.busy & (self.finish_s <= time_s + 1e-9 * self.period_s))
         return self._trainings_of(done[self.latencies.can_send(done, time_s)])
 
@@ -197,59 +202,65 @@ class VirtualServer(Server):
         if not len(first) and within_s is None:
             if not self.busy.any():
                 return None
-            self.gone |= self.busy  # a device that never finishes is not waited for
+            self.gone |= self.busy  # do not wait for devices that never finish
             self.busy[:] = False
             return self._trainings_of(first)
         finish_s = self.finish_s[first]
         self.now_s = max(self.now_s, min(latest_s, float(finish_s[-1]) if len(first) else math.inf))
         done = np.sort(first[finish_s <= self.now_s])
-        if count > 1:  # some may have left since they finished
+        if count > 1:  # some devices may have left since they finished
             done = done[self.latencies.can_send(done, self.now_s)]
         return self._trainings_of(done)
 
     def _first_arrivals(self, count: int) -> Devices:
-        """The devices whose trainings finish first, in that order; those that never do are left out."""
-        who = np.flatnonzero(self.busy & np.isfinite(self.finish_s))
-        return who[np.argsort(self.finish_s[who], kind="stable")[:count]]
+        """Return the devices whose trainings finish first, in that order, without those that never finish."""
+        finishing = self._finishing()
+        return finishing[np.argsort(self.finish_s[finishing], kind="stable")[:count]]
+
+    def _finishing(self) -> Devices:
+        """Return the busy devices that finish at some time."""
+        return np.flatnonzero(self.busy & np.isfinite(self.finish_s))
 
     def _next_arrival(self) -> Devices:
-        """As `_first_arrivals(1)`, from a heap: a scheme that waits for one device waits for many one by one."""
+        """Return `_first_arrivals(1)` from a heap: a scheme that waits for single arrivals waits for many of them."""
         if self._arrivals is None:
-            who = self._first_arrivals(self.devices)
-            columns = (self.finish_s[who].tolist(), who.tolist(), self.training[who].tolist())
+            device = self._first_arrivals(self.devices)
+            columns = (self.finish_s[device].tolist(), device.tolist(), self.training[device].tolist())
             self._arrivals = list(zip(*columns, strict=True))  # sorted, so it is a heap
         while self._arrivals:
-            _, device, training = self._arrivals[0]
-            if self.busy[device] and self.training[device] == training:
-                return np.array([device])
-            heapq.heappop(self._arrivals)  # it was aggregated or aborted, or has started again
+            _, first, training = self._arrivals[0]
+            if self.busy[first] and self.training[first] == training:
+                return np.array([first])
+            heapq.heappop(
+                self._arrivals
+            )  # this training was aggregated or aborted, or the device has started another one
         return self.everyone[:0]
 
     def _share(self, share: float) -> Trainings | None:
-        """The moment at which enough of the devices that are there have finished."""
-        comes = np.flatnonzero(self.busy & np.isfinite(self.finish_s))  # one that never finishes does not count
-        ready_s = self.finish_s[comes]  # from when on each can take part
-        missed = ready_s < self.now_s  # was away when the others sent
-        ready_s[missed] = self.latencies.back_s(comes[missed], self.now_s)
+        """Wait until enough of the available devices have finished."""
+        device = self._finishing()
+        ready_s = self.finish_s[device]  # time from which on each device can take part
+        missed = ready_s < self.now_s  # the device was away at the last aggregation
+        ready_s[missed] = self.latencies.back_s(device[missed], self.now_s)
         count = 1
-        while len(comes):
-            count = min(count, len(comes))
+        while len(device):
+            count = min(count, len(device))
             now_s = float(np.partition(ready_s, count - 1)[count - 1])
             if not math.isfinite(now_s):
-                comes, ready_s = comes[np.isfinite(ready_s)], ready_s[np.isfinite(ready_s)]
+                device, ready_s = device[np.isfinite(ready_s)], ready_s[np.isfinite(ready_s)]
                 continue
-            done = np.flatnonzero(ready_s <= now_s)  # `count` of them, more where several finish at the same moment
-            sends = self.latencies.can_send(comes[done], now_s)
-            needed = share_of(share, int((self.latencies.back_s(comes, now_s) <= now_s).sum()))
+            done = np.flatnonzero(ready_s <= now_s)  # `count` of them, or more if several finish at the same time
+            sends = self.latencies.can_send(device[done], now_s)
+            needed = share_of(share, int((self.latencies.back_s(device, now_s) <= now_s).sum()))
             if sends.sum() >= needed:
                 self.now_s = now_s
-                return self._trainings_of(comes[done[sends]])
-            ready_s[done[~sends]] = self.latencies.back_s(comes[done[~sends]], now_s)
+                return self._trainings_of(device[done[sends]])
+            ready_s[done[~sends]] = self.latencies.back_s(device[done[~sends]], now_s)
             count = max(needed, int(sends.sum()) + 1)
         return None
 
     def _group(self, groups: Sequence[Devices]) -> Trainings | None:
-        """The group whose slowest member, of those that ever finish, is done first."""
+        """Wait for the group whose slowest member is done first; members that never finish do not count."""
         finish_s = np.where(self.busy & np.isfinite(self.finish_s), self.finish_s, -math.inf)
         ends_s = np.array([finish_s[members].max(initial=-math.inf) for members in groups])
         ends_s[ends_s == -math.inf] = math.inf
@@ -261,66 +272,53 @@ class VirtualServer(Server):
         sends = self.latencies.can_send(done, self.now_s)
         return self._trainings_of(done[sends])._replace(group=group)
 
-    # ---- inside -------------------------------------------------------------------------------------------------
+    # ---- state --------------------------------------------------------------------------------------------------
 
-    def _begin(self, device: Devices, now_s: float) -> tuple[NDArray[np.float64], ...]:
-        """(start_s, finish_s, heard_s) of the next trainings.
+    def _times(self, device: Devices, now_s: float) -> tuple[Floats, ...]:
+        """Return (start_s, finish_s, heard_s) of the next trainings.
 
-        A device that starts again when it arrives needs no other device's news, so the next trainings of all devices
-        under way are made at once: asking for one costs almost as much.
+        The next training of a device that restarts at its arrival depends on no other device. It is therefore computed
+        in advance, for all devices under way at once: a call for one device costs almost as much as a call for all.
         """
         if len(device) != 1 or self._arrivals is None or self.finish_s[device[0]] != now_s:
-            for k in device.tolist() if self._ahead else ():
-                self._ahead.pop(k, None)
+            for k in device.tolist() if self._next_times else ():
+                self._next_times.pop(k, None)
             return self.latencies.begin(device, self.training[device], now_s)
-        own = int(device[0])
-        if own not in self._ahead:
-            self.busy[own] = True
-            who = np.flatnonzero(self.busy & np.isfinite(self.finish_s))
-            who = who[[k not in self._ahead for k in who.tolist()]]
-            number = self.training[who] + (who != own)
-            columns = self.latencies.begin(who, number, self.finish_s[who])
-            self._ahead.update(zip(who.tolist(), zip(*(c.tolist() for c in columns), strict=True), strict=True))
-        start_s, finish_s, heard_s = self._ahead.pop(own)
+        arrived = int(device[0])
+        if arrived not in self._next_times:
+            self.busy[arrived] = True
+            some = self._finishing()
+            some = some[[k not in self._next_times for k in some.tolist()]]
+            number = self.training[some] + (some != arrived)
+            columns = self.latencies.begin(some, number, self.finish_s[some])
+            self._next_times.update(zip(some.tolist(), zip(*(c.tolist() for c in columns), strict=True), strict=True))
+        start_s, finish_s, heard_s = self._next_times.pop(arrived)
         return np.array([start_s]), np.array([finish_s]), np.array([heard_s])
 
-    def _as_they_are(self, device: Devices) -> Trainings:
+    def _unresolved(self, device: Devices) -> Trainings:
+        """Return the newest trainings of these devices, whose versions may be UNKNOWN."""
         columns = (self.version, self.training, self.start_s, self.finish_s)
         return Trainings._make([device, *(column[device] for column in columns), 0])
 
     def _trainings_of(self, device: Devices) -> Trainings:
-        made = self._as_they_are(device)
-        return made._replace(version=self._versions.known(made.version, self.heard_s[device]))
+        made = self._unresolved(device)
+        return made._replace(version=self._resolved(made.version, self.heard_s[device]))
 
-    def timeline(self) -> Timeline:
-        """The events so far."""
-        made = self._events.timeline()
-        if any(self._groups):
-            made = replace(made, group=np.array(self._groups))
-        if not self._aborted:
-            return made
-        none = self._trainings_of(self.everyone[:0])
-        ended = (self._aborted.get(event, none) for event in range(len(made)))
-        return replace(made, aborted=Timeline.build(zip(made.time_s.tolist(), ended, strict=True)))
-
-
-class _Versions:
-    """When each version was made."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._time_s = np.empty(64)
-
-    def add(self, time_s: float) -> None:
-        if self.count == len(self._time_s):
-            self._time_s = np.concatenate([self._time_s, np.empty(self.count)])
-        self._time_s[self.count] = time_s
-        self.count += 1
-
-    def known(self, version: NDArray[np.int64], heard_s: NDArray[np.float64]) -> NDArray[np.int64]:
-        """`version`, with the newest at `heard_s` where it is unknown."""
+    def _resolved(self, version: Ints, heard_s: Floats) -> Ints:
+        """Return `version` [n], with UNKNOWN replaced by the newest version at `heard_s` [n]."""
         late = version == UNKNOWN
         if not late.any():
             return version
-        newest = np.searchsorted(self._time_s[: self.count], heard_s, side="right")
-        return np.where(late, newest, version)
+        made_s = np.frombuffer(self._made_s) if self._made_s else np.empty(0)
+        return np.where(late, np.searchsorted(made_s, heard_s, side="right"), version)
+
+    def timeline(self) -> Timeline:
+        """Return the events so far."""
+        made = self._events.timeline()
+        if any(self._group_of_event):
+            made = replace(made, group=np.array(self._group_of_event))
+        if not self._aborted_by_event:
+            return made
+        none = self._trainings_of(self.everyone[:0])
+        aborted = (self._aborted_by_event.get(event, none) for event in range(len(made)))
+        return replace(made, aborted=Timeline.build(zip(made.time_s.tolist(), aborted, strict=True)))

@@ -19,8 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import NDArray
 
 from ..base.errors import UserError, unknown_name
-from ..data.dataset import kinds_of
-from ..data.scaling import Scaling
+from ..data.dataset import Scaling, kinds_of
 from ..models.base import Model, is_torch, loss_of, score_of
 from ..models.layers import activated_by
 from .augmentation import crop_and_flip

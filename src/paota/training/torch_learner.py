@@ -25,7 +25,7 @@ from .optimisers import Adam, Momentum, Sgd
 from .settings import Training
 
 if TYPE_CHECKING:
-    from ..data.scaling import Scaling
+    from ..data.dataset import Scaling
     from ..models.adapters.torch_module import TorchModel, Workspace
 
 EVALUATED_AT_ONCE = 1_000  # samples; more would leave the processor's cache

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import UserError
+from ..base.rng import pick_draws
 from ..data.shards import Shards
 from ..models.base import Model, is_torch, loss_of
 from ..models.check import label_type
@@ -41,16 +42,12 @@ def samples_of(training: Training, shards: Shards, seed: int) -> Callable[[Ints,
     draw = jax.jit(lambda number: draw_steps(training, root, everyone, jnp.full_like(everyone, number)))
     rows: dict[int, NDArray[Any]] = {}
 
-    def samples(device: Ints, number: Ints) -> NDArray[np.float64]:
-        out = np.empty(len(device))
-        for value in np.unique(number):
-            if int(value) not in rows:
-                rows[int(value)] = np.asarray(draw(np.int32(value)))
-            where = number == value
-            out[where] = batch * rows[int(value)][device[where]]
-        return out
+    def row(number: int) -> NDArray[Any]:
+        if number not in rows:
+            rows[number] = batch * np.asarray(draw(np.int32(number)))
+        return rows[number]
 
-    return samples
+    return lambda device, number: pick_draws(device, number, row)
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ import pytest
 import paota
 from paota.base import files
 from paota.base.errors import UserError
-from paota.base.lock import only_one
+from paota.base.system import only_one
 from paota.cli import main
 from paota.experiment.experiment import Experiment
 from paota.studies.plan import plan as planner

@@ -14,7 +14,7 @@ import pytest
 
 import paota
 from paota.base.errors import UserError
-from paota.base.lock import only_one
+from paota.base.system import only_one
 from paota.cli import main
 from paota.studies.pool import run_tasks
 from paota.studies.reproduce import catalogue, store, work

@@ -1,4 +1,4 @@
-"""MNIST, which lies in this folder. See README.md for where it comes from and its licence."""
+"""MNIST, whose files are in this folder; README.md gives its origin and licence."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SHA256 = {
 
 @functools.cache  # safe to share: a Dataset's arrays are read-only
 def load() -> Dataset:
-    """The 60,000 training and 10,000 test digits, after a check that the files are the ones that were shipped."""
+    """Return the 60,000 training and 10,000 test digits; a checksum verifies the files."""
     return load_from(FOLDER)
 
 
 def load_from(folder: Path) -> Dataset:
-    """As `load`, from copies of the shipped files in another folder."""
+    """Return MNIST from copies of the shipped files in another folder."""
     for name, expected in SHA256.items():
         _verify(folder / name, expected)
     return Dataset.from_arrays(

@@ -18,7 +18,7 @@ from ..check import SAMPLES, Trial, label_type, needs_classes
 from .base import Adapted, batch_norm, dropout
 
 if TYPE_CHECKING:
-    from ...data.scaling import Scaling
+    from ...data.dataset import Scaling
 
 GENERATOR = threading.Lock()  # PyTorch has one for the whole process, and seeds are begun in threads
 

@@ -12,8 +12,8 @@ from ...base.formatting import percent, quantity
 from ...base.types import Json, Subcommands
 
 if TYPE_CHECKING:
-    from ...timing.describe import Description
-    from ...timing.fleet import Floats
+    from ...base.types import Floats
+    from ...timing.fleet import Description
 
 QUANTILES = (0.1, 0.5, 0.9)
 
@@ -22,11 +22,11 @@ def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "fleet",
         help="describe a fleet's file: which devices are available when, and how fast they are; or make one",
-        description="A fleet's file (CSV or Parquet) says when devices are available, how fast they compute and at what "
+        description="A fleet's file (CSV) says when devices are available, how fast they compute and at what "
         "rates they transfer; timing.fleet_file lets an experiment follow it. This command prints what is in it. "
         "With --make it writes FILE first.",
     )
-    parser.add_argument("file", metavar="FILE", help="the fleet, .csv or .parquet")
+    parser.add_argument("file", metavar="FILE", help="the fleet, a CSV file")
     parser.add_argument(
         "--make", type=int, metavar="N", help="write a synthetic fleet of N devices that charge at night"
     )
@@ -38,7 +38,7 @@ def add_parser(commands: Subcommands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     # Imported here: NumPy would slow every command's start.
-    from ...timing.describe import describe
+    from ...timing.fleet import describe
     from ...timing.fleet_files import read_fleet
 
     file = Path(args.file)

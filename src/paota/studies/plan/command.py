@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...base.interrupts import raise_on_ctrl_c
+from ...base.system import raise_on_ctrl_c
 from ...base.types import Subcommands, Table
 from ...terminal.arguments import add_experiment, default_folder, parse_seeds, read_experiment
 from ..arguments import (

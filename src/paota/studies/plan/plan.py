@@ -11,8 +11,8 @@ from typing import Any
 
 from ...base.errors import UserError
 from ...base.files import to_toml, write_csv, write_text
-from ...base.lock import only_one
 from ...base.rng import Seeds, seed_numbers
+from ...base.system import only_one
 from ...experiment.experiment import Experiment, as_experiment
 from ..sweep.grid import Axis, make_axes
 from ..sweep.metrics import SPENT, parse_metric

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...base.errors import UserError
 from ...base.files import write_text
-from ...base.lock import only_one
+from ...base.system import only_one
 from ..pool import Watch, run_tasks
 from . import archive, catalogue, choices, store, work
 from .cells import Cell

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...base.errors import UserError
-from ...base.interrupts import raise_on_ctrl_c
+from ...base.system import raise_on_ctrl_c
 from ...base.types import Subcommands, Table
 from ...terminal.arguments import (
     SEEDS_HELP,

@@ -12,8 +12,8 @@ from typing import Any
 
 from ...base.errors import UserError
 from ...base.formatting import Score
-from ...base.lock import only_one
 from ...base.rng import Seeds, seed_numbers
+from ...base.system import only_one
 from ...experiment.experiment import Experiment, as_experiment
 from ..pool import Update, Watch, run_tasks
 from ..run_task import RunJob

@@ -15,7 +15,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ...base.lock import only_one
+from ...base.system import only_one
 from ..caches import cache_folder, writable
 
 # Strict IEEE arithmetic stays on (no -ffast-math): results must not depend on what the optimiser feels like.

@@ -33,7 +33,7 @@ def outcome(result):
 
 @pytest.fixture
 def gate():
-    """Closed while the test runs; then whoever was left behind may go."""
+    """Closed while the test runs; then the threads left behind may end."""
     opened = threading.Event()
     yield opened
     opened.set()
@@ -47,7 +47,7 @@ def test_compiling_is_left_behind(monkeypatch, gate):
     def slow(*arguments):
         compiling.set()
         gate.wait()
-        raise AssertionError("nobody wants it any more")
+        raise AssertionError("its result is not needed any more")
 
     monkeypatch.setattr(engine, "program", slow)
     with pytest.raises(Interrupted):
@@ -146,7 +146,7 @@ def test_the_program_ends_while_it_prepares(tmp_path):
 
 
 def test_the_program_ends_while_it_imports():
-    """A sentence, not a traceback out of somebody's module."""
+    """A sentence, not a traceback from another module."""
     code = (
         "import builtins, time\nreal = builtins.__import__\n"
         "def slow(name, *rest):\n"

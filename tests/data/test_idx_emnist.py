@@ -44,7 +44,9 @@ def test_only_letters_start_at_one(write):
 def test_several_splits_need_a_choice(write):
     write("letters", first_label=1)
     folder = write("balanced")
-    with pytest.raises(UserError, match=r"several splits \(emnist-balanced, emnist-letters\): name a file of the one"):
+    with pytest.raises(
+        UserError, match=r"several splits \(emnist-balanced, emnist-letters\): name a file of one of them"
+    ):
         load_dataset(str(folder))
     chosen = load_dataset(str(folder / "emnist-letters-train-images-idx3-ubyte.gz"))
     assert chosen.name == "emnist-letters"
