@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import expon, gamma, kstest, norm
 
-from paota.air.channel import make_uplink
-from paota.air.combining import COMBINERS, combining_vector
+from paota.air.channel import COMBINERS, combining_vector, make_uplink
 from paota.air.settings import Air
 from paota.air.uplink import Uplink
 from paota.base import settings

@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
 
 def solve(problem: Problem, **options: object) -> Solution:
-    """Solve one instance by the paper's route; the certificate tells its distance from the optimum."""
+    """Solve one instance by the paper's route; the certificate bounds its distance from the optimum."""
     chosen = parse(MipOptions, options, "mip")
     if problem.is_empty:
         return nothing_to_solve(problem, method="mip")
