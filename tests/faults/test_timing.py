@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.timelines import asynchronous, periodic, synchronous
 
-from paota.faults.settings import Faults, Guards
+from paota.faults import Faults, Guards
 from paota.faults.timing import FaultyLatencies, apply_faults
 from paota.timing.latency import Latencies, PerDevice, Uniform
 from paota.timing.timeline import Horizon

@@ -19,7 +19,7 @@ from ..base.rng import Purpose, draw_key
 from ..faults.signals import Checked, corrupt_and_guard, disturb
 from ..power.settings import Power
 from ..server.optimisers import NoOptimiser
-from ..server.settings import ServerSettings
+from ..server import ServerSettings
 from ..training.learner import Trained
 from .blocks import Blocks, DeviceSignals, Gains, Sums
 from .structures import EventInputs, RoundConfig, State

@@ -25,10 +25,10 @@ from ..base.settings import as_tree
 from ..data.dataset import Dataset
 from ..data.shards import Shards
 from ..experiment.experiment import AlgorithmConfig
-from ..faults.settings import Faults, Guards
+from ..faults import Faults, Guards
 from ..models.base import Model
 from ..power.settings import Power
-from ..server.settings import ServerSettings
+from ..server import ServerSettings
 from ..timing.timeline import Timeline
 from ..training.learner import Learner
 from ..training.settings import Training

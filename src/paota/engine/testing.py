@@ -12,9 +12,9 @@ from ..air.settings import Air
 from ..air.uplink import Uplink
 from ..algorithms.base import Algorithm
 from ..base.settings import parse
-from ..faults.settings import Faults, Guards
+from ..faults import Faults, Guards
 from ..power.settings import Power
-from ..server.settings import ServerSettings
+from ..server import ServerSettings
 from ..training.learner import Trained
 from ..training.settings import Training
 from .blocks import DeviceSignals

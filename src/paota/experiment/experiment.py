@@ -14,10 +14,10 @@ from ..base.errors import UnknownSetting, UserError, is_plain, unknown_name
 from ..base.plugins import load_plugin, refuse_untrusted, trust, whole_path
 from ..base.registry import ALGORITHMS, DATASETS, MODELS
 from ..data.settings import Data
-from ..faults.settings import Faults, Guards
+from ..faults import Faults, Guards
 from ..models.settings import ModelChoice
 from ..power.settings import Power
-from ..server.settings import ServerSettings
+from ..server import ServerSettings
 from ..timing.settings import Timing
 from ..timing.timeline import Horizon
 from ..training.settings import Evaluation, Training
