@@ -11,10 +11,9 @@ from paota.algorithms.age_based import AgeBased
 from paota.algorithms.age_top_k import AgeTopK, Coordinates
 from paota.algorithms.air_fedga import AirFedGa
 from paota.algorithms.biased_ota import BiasedOta
-from paota.algorithms.energy_aware import EnergyAware, cheapest
+from paota.algorithms.energy_aware import EnergyAware, Queues, cheapest
 from paota.algorithms.fedat import FedAt, TierModels
-from paota.algorithms.fsk_vote import FskVote
-from paota.algorithms.queues import Queues
+from paota.algorithms.majority_vote import FskVote
 from paota.algorithms.sa_airfed import SaAirFed, least_error
 from paota.algorithms.saota import Saota, balanced
 from paota.algorithms.threshold import Threshold, regularised_level

@@ -1,4 +1,4 @@
-"""A plug-in with rules whose devices remember or report more than the package's do; simulated and deployed by tests."""
+"""A plug-in with algorithms whose devices remember or report more than the built-in ones; tests simulate and deploy it."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ import paota
 
 @dataclass(frozen=True, kw_only=True)
 class Mifa(paota.Algorithm):
-    """Every device counts with its newest update, also while it is away: G <- G + (1/K) sum_k (dw_k - last dw_k)."""
+    """Every device counts with its newest update, even while it is absent: G <- G + (1/K) sum_k (dw_k - last dw_k)."""
 
     payload = "update"
     over_the_air = False
@@ -36,41 +36,8 @@ class Mifa(paota.Algorithm):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaffold(paota.SynchronousAlgorithm):
-    """Option II of Karimireddy et al., 2020, with a global step of 1: c_k <- c_k - c - dw_k / (M eta).
-
-    The mean change of the c_k follows from the mean update, so that devices send nothing more.
-    """
-
-    local_steps: int = 5
-    learning_rate: float = 0.1
-    payload = "update"
-    over_the_air = False
-
-    def gradient_shift(self, memory, state):
-        return state - memory
-
-    def memory(self, model):
-        return jnp.zeros_like(model)
-
-    def remember(self, work):
-        return work.memory - work.state - work.update / (self.local_steps * self.learning_rate)
-
-    def amplitudes(self, event, uplink, power):
-        return paota.weights(paota.normalise(event.ready.astype(float)), event)
-
-    def init(self, model):
-        return jnp.zeros_like(model)
-
-    def next_model(self, event, heard):
-        change = -event.state - heard.received / (self.local_steps * self.learning_rate)
-        share = event.ready.sum() / event.num_devices
-        return paota.Step(event.model + heard.received, state=event.state + share * change)
-
-
-@dataclass(frozen=True, kw_only=True)
 class WorstFirst(paota.Algorithm):
-    """Who has the greater loss counts more: alpha_k ~ F_k."""
+    """Devices with a greater loss have more weight: alpha_k ~ F_k."""
 
     payload = "update"
     over_the_air = False
@@ -85,7 +52,7 @@ class WorstFirst(paota.Algorithm):
 
 @dataclass(frozen=True)
 class AfterThree(paota.Scheme):
-    """As soon as three trainings have finished; these devices start again with the new model."""
+    """An aggregation as soon as three trainings have finished; these devices start again with the new model."""
 
     def run(self, server):
         server.start(server.everyone)
@@ -97,12 +64,11 @@ class AfterThree(paota.Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class MifaAfterThree(Mifa):
-    """With a scheme that only this file knows."""
+    """MIFA with the scheme above."""
 
     scheme = AfterThree()
 
 
 paota.register("algorithm", "mifa-after-three", MifaAfterThree)
 paota.register("algorithm", "mifa", Mifa)
-paota.register("algorithm", "scaffold", Scaffold)
 paota.register("algorithm", "worst-first", WorstFirst)

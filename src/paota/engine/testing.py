@@ -86,6 +86,7 @@ def aggregate_by_hand(
     )
     sections = {"training": Training, "server": ServerSettings, "air": Air, "faults": Faults, "guards": Guards}
     plain: dict[str, Any] = {name: parse(section, {}, "") for name, section in sections.items()}
+    algorithm = algorithm.for_training(plain["training"])
     config = RoundConfig(algorithm=algorithm, power=power or Power(), **plain)
     books = jax.tree.map(lambda column: jnp.zeros((int(who.max()) + 1, *column.shape[1:])).at[who].set(column), kept)
     before = RoundStart(

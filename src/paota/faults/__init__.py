@@ -87,4 +87,6 @@ class Guards:
         aliases=("dp_noise", "noise_std"),
     )
     reject_non_finite: bool = setting(False, doc="Devices do not send updates with a NaN or an infinity.")
-    max_staleness: int | None = setting(None, low=0, doc="Devices do not send updates that are staler than this.", aliases=("staleness_limit",))
+    max_staleness: int | None = setting(
+        None, low=0, doc="Devices do not send updates that are staler than this.", aliases=("staleness_limit",)
+    )
