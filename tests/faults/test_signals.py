@@ -15,7 +15,7 @@ BASE = {
 
 @pytest.fixture(scope="module")
 def runs():
-    """All the runs of this file as one experiment: same data, latencies and channels for everybody."""
+    """All the runs of this file as one experiment: same data, latencies and channels for all."""
     cases = {
         "calm": {},
         "dropout": {"faults": {"dropout": 0.3}},
