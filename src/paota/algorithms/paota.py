@@ -1,8 +1,14 @@
 """PAOTA, the paper's Algorithm 1: periodic aggregation over the air with optimised transmit power.
 
-The scheme `Periodic` is the outer loop of Algorithm 1, and the class `Paota` has its three steps.
-
 Kou, Ji, Zhong, Zhang: "Semi-Asynchronous Federated Edge Learning for Over-the-air Computation".
+
+    Algorithm 1                                                  code
+    every dT seconds, with all devices that have finished:       the scheme `Periodic`
+        the devices report their similarity theta_k              `Paota.report`
+        the server chooses p_k by P2 (Eq. asy:power_control)     `Paota.amplitudes`
+        the devices send at once (Eq. Global_receive)            `Uplink.receive`
+        the server divides by varsigma (Eq. Normalization)       `Algorithm.next_model`
+        the devices get w^(r+1) and start the next training      the scheme `Periodic`
 """
 
 from __future__ import annotations

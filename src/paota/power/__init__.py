@@ -36,18 +36,21 @@ def solve(*, method: str = "exact", **arguments: object) -> Solution:
     """
     method_options(method)  # the sentence for a wrong method comes first
     names = method_options("mip")
-    for name in arguments.keys() - {*names, *DEVICE_KEYS, *SCALAR_KEYS}:
-        raise unknown_name("argument", name, (*names, *DEVICE_KEYS, *SCALAR_KEYS))
+    for name in arguments:
+        if name not in (known := names + DEVICE_KEYS + SCALAR_KEYS):
+            raise unknown_name("argument", name, known)
     options = {name: arguments.pop(name) for name in names if name in arguments}
     return solve_problem(problem_from(**arguments), method=method, **options)
 
 
 def solve_problem(problem: Problem, *, method: str = "exact", **options: object) -> Solution:
     """Solve a checked instance with the named method; `options` are those of `method_options(method)`."""
-    for name in options.keys() - set(method_options(method)):
-        if name in method_options("mip"):
+    known = method_options(method)
+    for name in options:
+        if name not in method_options("mip"):
+            raise unknown_name("option", name, method_options("mip"))
+        if name not in known:
             raise UserError(f"{name} is an option of the method 'mip', not of '{method}'")
-        raise unknown_name("option", name, method_options("mip"))
     if method == "exact":
         return solve_exact(problem)
     from . import mip  # start-up time

@@ -123,8 +123,9 @@ def problem_from(**arguments: object) -> Problem:
     Raises:
         paota.UserError: a wrong argument or value, in one sentence.
     """
-    for name in arguments.keys() - {*DEVICE_KEYS, *SCALAR_KEYS}:
-        raise unknown_name("argument", name, DEVICE_KEYS + SCALAR_KEYS)
+    for name in arguments:
+        if name not in DEVICE_KEYS + SCALAR_KEYS:
+            raise unknown_name("argument", name, DEVICE_KEYS + SCALAR_KEYS)
     given = {name: value for name, value in arguments.items() if value is not None}
     values = {name: given.pop(name) for name in DEVICE_KEYS if name in given}
     if "noise_power_w" in given and given.keys() & {"bandwidth_hz", "n0_dbm_per_hz"}:
@@ -188,8 +189,9 @@ def _boxes(given: dict[str, object]) -> Arrays:
 def _arrays(given: dict[str, object], shares: tuple[str, ...] = ()) -> Arrays:
     """Return checked arrays of the one length that the lists share; a single value stands for every device."""
     arrays = {name: _flags(value) if name == "ready" else _vector(name, value) for name, value in given.items()}
-    for name in arrays.keys() & set(shares):
-        _refuse(name, arrays[name], arrays[name] > 1, "lie in [0, 1]")
+    for name in shares:
+        if name in arrays:
+            _refuse(name, arrays[name], arrays[name] > 1, "lie in [0, 1]")
     lists = {name: array for name, array in arrays.items() if array.ndim}
     first = min(lists, key=DEVICE_KEYS.index, default="")
     size = lists[first].size if lists else 1
