@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from paota.air.combining import COMBINERS, combining_vector
+from paota.air.channel import COMBINERS, combining_vector
 from paota.base.files import write_text
 
 DEVICES = (20, 59)

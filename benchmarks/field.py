@@ -193,6 +193,7 @@ NEWCOMERS = (
     Rival("energy-aware", {"name": "energy-aware"}, SYNCHRONOUS),
     Rival("age-based", {"name": "age-based"}, (_step(1.5), {"participants": 30}, {"participants": 30, **_step(1.5)})),
     Rival("fsk-vote", {"name": "fsk-vote"}, (FIRST_30, {"step": 0.003}, {**FIRST_30, "step": 0.003})),
+    Rival("scaffold", {"name": "scaffold"}, SYNCHRONOUS),
     Rival("fedat", {"name": "fedat"}, ({"tiers": 10}, {"tiers": 3}, {"training": {"proximal": 0.4}})),
 )  # fmt: skip
 

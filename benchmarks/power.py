@@ -1,4 +1,4 @@
-"""Exact solver, convex QP and the paper's integer programme: time and distance from the optimum over K.
+"""Exact solver and the paper's integer programme: time and distance from the optimum over K.
 
     python benchmarks/power.py            # prints the table; about five minutes
     python benchmarks/power.py --write    # also renews the table and the plot in docs/power.md
@@ -39,14 +39,6 @@ class Method:
 
 METHODS = (
     Method(title="exact", method="exact", options={}, largest=1_000_000, colour="#0b6e4f"),
-    Method(title="QP, HiGHS", method="qp", options={"time_limit_s": 600.0}, largest=1_000, colour="#3a6ea5"),
-    Method(
-        title="QP, Clarabel",
-        method="qp",
-        options={"backend": "clarabel", "time_limit_s": 600.0},
-        largest=100_000,
-        colour="#7a9cc6",
-    ),
     Method(
         title="MIP, 16 segments",
         method="mip",

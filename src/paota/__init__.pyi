@@ -13,7 +13,7 @@ from .algorithms.base import SynchronousAlgorithm as SynchronousAlgorithm
 from .algorithms.base import average as average
 from .algorithms.base import normalise as normalise
 from .algorithms.base import weights as weights
-from .algorithms.staleness import staleness_weight as staleness_weight
+from .algorithms.fedasync import staleness_weight as staleness_weight
 from .base.errors import UserError as UserError
 from .base.registry import register as register
 from .base.settings import setting as setting

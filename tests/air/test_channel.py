@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import expon, gamma, kstest, norm
 
-from paota.air.channel import make_uplink
-from paota.air.combining import COMBINERS, combining_vector
+from paota.air.channel import COMBINERS, combining_vector, make_uplink
 from paota.air.settings import Air
 from paota.air.uplink import Uplink
 from paota.base import settings
@@ -56,7 +55,7 @@ def test_a_device_meets_the_same_air_whoever_is_beside_it(air):
             np.testing.assert_array_equal(getattr(forwards, name)[::-1], getattr(backwards, name))
 
 
-def test_position_is_for_life_and_fading_is_not():
+def test_position_is_fixed_and_fading_is_not():
     early, late = uplink(round=1, path_loss="umi"), uplink(round=2, path_loss="umi")
     np.testing.assert_array_equal(early.mean_gain, late.mean_gain)
     assert not np.allclose(early.channel, late.channel, rtol=0.1)

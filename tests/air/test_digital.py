@@ -117,7 +117,7 @@ def test_the_band_is_shared_by_those_who_may_upload():
 
 
 def two_events():
-    """Device 0 and 1 in the first event, nobody in the second, device 1 in the third."""
+    """Devices 0 and 1 in the first event, none in the second, device 1 in the third."""
     return Timeline.build(
         [
             (4.0, Trainings(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))),
@@ -174,7 +174,7 @@ def test_aborted_work_costs_what_it_had_used_up():
 
 
 def test_a_run_counts_its_aborted_work():
-    """Twelve start, six count. Everybody draws 1 W from the start to the end of the round, or of its training."""
+    """Twelve start, six count. All draw 1 W from the start to the end of the round, or of its training."""
     table = {**SMALL, "rounds": 2, "algorithms": [{"name": "threshold", "participants": 6, "selected": 12}]}
     run = paota.run(table).trajectories[0]
     assert run.metrics["aborted"].tolist() == [0, 6, 6]

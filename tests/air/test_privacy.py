@@ -15,7 +15,7 @@ from paota.timing.timeline import Timeline, Trainings
 
 
 def test_rho_by_hand():
-    """p = 3, C = 0.5: sensitivity 3; sigma^2 = 6, so a variance of 3: rho = 9 / 6. Silence tells nothing."""
+    """p = 3, C = 0.5: sensitivity 3; sigma^2 = 6, so a variance of 3: rho = 9 / 6. Silence reveals no data."""
     np.testing.assert_allclose(event_rho([3.0, 0.0], 0.5, 6.0), [1.5, 0.0])
     assert np.isinf(event_rho([1.0], 1.0, 0.0)[0])  # no noise, no privacy
 
@@ -68,7 +68,7 @@ def test_noise_that_devices_add():
 
 
 def test_rho_adds_up_over_the_events_of_a_device():
-    """Device 0 in events 1 and 3, device 1 in event 1; nobody in event 2."""
+    """Device 0 in events 1 and 3, device 1 in event 1; event 2 is empty."""
     none = Trainings(*(np.zeros(0) for _ in range(5)))
     both = Trainings(*map(np.array, ([0, 1], [0, 0], [0, 0], [0.0, 0.0], [3.0, 4.0])))
     one = Trainings(*map(np.array, ([0], [1], [1], [4.0], [9.0])))
@@ -139,7 +139,7 @@ def test_votes_have_no_account():
 
 
 def test_what_counts_is_what_arrives_and_not_what_was_meant():
-    """Believed 0.1, met 0.3: whoever means to arrive with 0.1 arrives with 0.3, and loses nine times the rho."""
+    """Believed 0.1, met 0.3: a device that intends to arrive with 0.1 arrives with 0.3, and loses nine times the rho."""
     uplink = paota.Uplink(
         jnp.array([0.1 + 0j, 1.0]), jnp.array([True, True]), jnp.array(1e-9), jnp.array(15.0), jax.random.key(0),
         actual_channel=jnp.array([0.3j, 1.0]),

@@ -1,4 +1,4 @@
-"""What must hold for every registered algorithm. A new one is covered as soon as it has its registry line."""
+"""Properties of every registered algorithm. The tests cover a new one as soon as it has its registry line."""
 
 import dataclasses
 
@@ -35,7 +35,7 @@ def with_an_empty_last_event(timeline: Timeline) -> Timeline:
 
 @pytest.fixture(scope="module", params=sorted(ALGORITHMS))
 def runs(request):
-    """The quick preset with one algorithm: seeds 0, 1 and 0 again, each ending with an event that nobody attends."""
+    """The quick preset with one algorithm: seeds 0, 1 and 0 again, each ending with an event without devices."""
     name = request.param
     quick = prepare(Experiment.from_dict({**read_preset("quick"), "algorithms": [{"name": name}]}), seeds=2)
     quick = dataclasses.replace(

@@ -8,13 +8,11 @@ import pytest
 from paota.algorithms.air_fedga import AirFedGa
 from paota.algorithms.baa import Baa
 from paota.algorithms.cotaf import Cotaf
-from paota.algorithms.fedasync import FedAsync
+from paota.algorithms.fedasync import FedAsync, staleness_weight
 from paota.algorithms.fedbuff import FedBuff
-from paota.algorithms.full_power import FullPower
 from paota.algorithms.majority_vote import MajorityVote
 from paota.algorithms.paota import Paota
-from paota.algorithms.staleness import staleness_weight
-from paota.algorithms.threshold import Threshold, inversion_level
+from paota.algorithms.threshold import FullPower, Threshold, inversion_level
 from paota.algorithms.tt_fed import TtFed
 from paota.power.settings import Power
 

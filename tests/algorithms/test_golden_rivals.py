@@ -11,10 +11,9 @@ from paota.algorithms.age_based import AgeBased
 from paota.algorithms.age_top_k import AgeTopK, Coordinates
 from paota.algorithms.air_fedga import AirFedGa
 from paota.algorithms.biased_ota import BiasedOta
-from paota.algorithms.energy_aware import EnergyAware, cheapest
+from paota.algorithms.energy_aware import EnergyAware, Queues, cheapest
 from paota.algorithms.fedat import FedAt, TierModels
-from paota.algorithms.fsk_vote import FskVote
-from paota.algorithms.queues import Queues
+from paota.algorithms.majority_vote import FskVote
 from paota.algorithms.sa_airfed import SaAirFed, least_error
 from paota.algorithms.saota import Saota, balanced
 from paota.algorithms.threshold import Threshold, regularised_level
@@ -47,11 +46,11 @@ def test_saota_balances_power_and_debts(play, air):
     assert outcome.state.round == 21
 
 
-def test_debts_fall_in_rounds_in_which_nobody_sends(play, air):
+def test_debts_fall_in_rounds_without_senders(play, air):
     """Made up at round 17, asked in round 20: 3 rounds have gone by, and each pays back one mean."""
     queues = Queues(jnp.array([5 / 1.6875 + 3, 3.0, 0.0, 4.5]), jnp.array(17))
     lone = play(Saota(tradeoff=1.0), [[1.0, 0.0]], air([1]), PHYSICAL, state=queues, ready=False)
-    np.testing.assert_array_equal(lone.state.debt, queues.debt)  # nobody sends: nothing is asked
+    np.testing.assert_array_equal(lone.state.debt, queues.debt)  # no device sends, so the state does not change
     outcome = play(Saota(tradeoff=1.0), [[1.0, 0.0], [0.0, 1.0]], air([1, 1], max_power_w=1.0), PHYSICAL, state=queues)
     np.testing.assert_allclose(outcome.amplitude, [0.5, 1], rtol=1e-5)  # as in the test before, the two changed over
     np.testing.assert_allclose(outcome.state.debt, [5 / 1.6875 + 0.05 - 1, 0, 0, 0.5], rtol=1e-5)
@@ -95,7 +94,7 @@ def test_energy_aware_scheduling(play, air, tradeoff, senders):
 
 
 def test_sa_airfed_discounts_the_stale(play, air):
-    """Without noise: alpha_0 - alpha_1 = 0.5/2 * 2 / 2 = 1/4: 5/8 and 3/8, the louder one at its 15."""
+    """There is no noise: alpha_0 - alpha_1 = 0.5/2 * 2 / 2 = 1/4: 5/8 and 3/8, the louder one at its 15."""
     outcome = play(SaAirFed(staleness=0.5), [[8.0, 0.0], [0.0, 8.0]], air([1, 1j]), staleness=[0, 2])
     np.testing.assert_allclose(outcome.weight, [5 / 8, 3 / 8], rtol=1e-5)
     np.testing.assert_allclose(outcome.amplitude, [15, 9], rtol=1e-4)

@@ -29,7 +29,7 @@ def test_the_rule_by_hand(play, air):
 
 
 def test_noise_raises_the_level_and_no_budget_is_exceeded(play, air):
-    """As in the golden test of the threshold policy: t = 2, p = (1, 2, 2)."""
+    """The numbers are those of the golden test of the threshold policy: t = 2, p = (1, 2, 2)."""
     updates = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
     outcome = play(PaotaPlus(), updates, air([1, 2j, -4], noise_power_w=1.0, max_power_w=1.0), num_devices=10)
     np.testing.assert_allclose(outcome.amplitude, [1, 2, 2], rtol=1e-5)
@@ -107,7 +107,7 @@ def test_the_limit_by_frequencies_is_that_by_roots(law, lead, boost, turns):
 
 @pytest.mark.parametrize("turn", [1, 2, 3, 5, 10, 50])
 def test_the_limit_by_frequencies_of_equal_delays(turn):
-    """As in the test by roots, 2 T sin(pi / (2 (2T - 1)))."""
+    """The limit of the test by roots, 2 T sin(pi / (2 (2T - 1)))."""
     known = 2 * turn * np.sin(np.pi / (2 * (2 * turn - 1)))
     found = largest_gain(all_late_by(turn - 1.0), 1 / turn, lead=0.0, boost=0.0, memory_turns=1.0)
     np.testing.assert_allclose(found, known, rtol=2e-2)  # of 50 versions, the frequencies are few
@@ -136,9 +136,9 @@ def test_where_nobody_is_on_the_way_the_gain_is_that_without_delay():
 
 
 def test_how_late_updates_are_is_counted_in_turns():
-    """Of ten devices three arrive, 1, 1 and 3 versions late: 0.2 and 0.1 turns, and the turn before fades by 0.3 / 6.
+    """Three of ten devices arrive, 1, 1 and 3 versions late: 0.2 and 0.1 turns, and the turn before fades by 0.3 / 6.
 
-    The fourth began with version 0, as everybody did, and does not count; the fifth is padding.
+    The fourth began with version 0, like all of them, and does not count; the fifth is padding.
     """
     outcome = aggregate_by_hand(
         PaotaPlus(memory_turns=6.0), np.ones((5, 2)), num_devices=10, round=7, staleness=[1, 1, 3, 7, 2],

@@ -10,11 +10,15 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import paota.cli
 from paota.base.errors import UserError
 from paota.cli import power
-from paota.power import solve
+from paota.cli.power import parse
+from paota.power import problem_from, solve, solve_problem
+from paota.power.problem import DEVICE_KEYS, SCALAR_KEYS
 
 pytestmark = pytest.mark.bare
 
@@ -25,7 +29,6 @@ ROUND = {
     "ready": [True, True, True, True, False],
     "noise_power_w": 0.01,
 }
-CSV = "staleness,similarity,p_max,ready\n0,0.35,15,1\n0,0.62,15,1\n1,0.81,15,1\n1,0.48,15,1\n2,0.95,15,0\n"
 
 
 def run(*words):
@@ -60,25 +63,10 @@ def test_json_out_holds_powers_and_certificate(instance, capsys):
     assert found["unique"] is True
 
 
-def test_csv_with_flags_equals_json(instance, tmp_path, capsys):
-    table = tmp_path / "round.csv"
-    table.write_text(CSV)
-    run(instance, "--json")
-    run(table, "--json", "--noise-power-w", "0.01")
-    first, second = capsys.readouterr().out.splitlines()
-    assert first == second
-
-
 @pytest.mark.parametrize("words", [(), ("-",)])
 def test_standard_input(words, monkeypatch, capsys):
     typed(monkeypatch, json.dumps(ROUND))
     run(*words, "--json")
-    assert json.loads(capsys.readouterr().out)["power"] == solve(**ROUND).power.tolist()
-
-
-def test_standard_input_may_be_csv(monkeypatch, capsys):
-    typed(monkeypatch, CSV)
-    run("--json", "--noise-power-w", 0.01)
     assert json.loads(capsys.readouterr().out)["power"] == solve(**ROUND).power.tolist()
 
 
@@ -111,20 +99,18 @@ def test_the_table_shows_powers_certificate_and_reason(instance, capsys):
 
 
 def test_many_devices_are_summarised(tmp_path, capsys):
-    path = tmp_path / "many.csv"
-    path.write_text("p_max,rho,theta\n" + "15,1,0.5\n" * 5000)
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps({"p_max": [15] * 5000, "rho": 1, "theta": 0.5}))
     run(path)
     text = capsys.readouterr().out
     assert "and 4980 more devices" in text
     assert len(text.splitlines()) < 40
 
 
-@pytest.mark.parametrize("method", ["mip", "qp"])
-def test_other_methods(method, instance, capsys):
-    options = ["--segments", 32, "--tolerance", 1e-6, "--time-limit", 60] if method == "mip" else []
-    run(instance, "--json", "--method", method, *options)
+def test_the_papers_route(instance, capsys):
+    run(instance, "--json", "--method", "mip", "--segments", 32, "--tolerance", 1e-6, "--time-limit", 60)
     found = json.loads(capsys.readouterr().out)
-    assert found["method"] == method
+    assert found["method"] == "mip"
     assert found["objective"] == pytest.approx(solve(**ROUND).objective, rel=1e-3)
 
 
@@ -139,7 +125,7 @@ def test_result_files(instance, tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["result.csv", "result.json", "round.json"]
 
 
-def test_nobody_ready_and_infinite_level_are_valid_json(monkeypatch, capsys):
+def test_no_ready_device_and_an_infinite_level_are_valid_json(monkeypatch, capsys):
     typed(monkeypatch, '{"lo": [1], "hi": [2], "ready": false}')
     run("--json")
     found = json.loads(capsys.readouterr().out)
@@ -156,15 +142,17 @@ def test_nobody_ready_and_infinite_level_are_valid_json(monkeypatch, capsys):
         ("", (), "standard input is empty"),
         ('{"lo": [3], "hi": [2]}', (), r"lo\[0\] = 3 is greater than hi\[0\] = 2"),
         ('{"p_max": [NaN], "staleness": 0, "similarity": 1}', (), r"p_max\[0\] = nan must be a number"),
-        ('{"p_max": [-1], "staleness": 0, "similarity": 1}', (), r"p_max\[0\] = -1.0 must not be negative"),
+        ('{"p_max": [-1], "staleness": 0, "similarity": 1}', (), r"p_max\[0\] = -1 must not be negative"),
         ('{"p_max": [1, 1], "staleness": [0], "similarity": 1}', (), "staleness has 1 values, but p_max has 2"),
         ('{"p_maks": [1]}', (), "did you mean 'p_max'"),
         ('{"lo": [1], "hi": [2]}', ("--method", "exakt"), "did you mean 'exact'"),
+        ('{"lo": [1], "hi": [2]}', ("--method", "qp"), "the method 'qp' no longer exists"),
+        ('{"lo": [1], "hi": [2]}', ("--backend", "scip"), "--backend no longer exists: .* HiGHS"),
         ('{"lo": [1], "hi": [2]}', ("--segments", "4"), "segments is an option of the method 'mip'"),
-        ('{"lo": [1], "hi": [2]}', ("--method", "mip", "--segments", "0"), "segments = 0 must be at least 1"),
+        ('{"lo": [1], "hi": [2]}', ("--method", "mip", "--segments", "0"), "mip.segments must be at least 1, not 0"),
         ('{"lo": [1], "hi": [2]}', ("--out", "result.txt"), "must end in .json or .csv"),
-        ('{"lo": [1], "hi": [2]}', ("--noise-power-w", "nan"), "noise_power_w = nan must be a finite number"),
-        ('{"lo": [1], "hi": [2]}', ("--out", "missing/result.json"), "cannot be written"),
+        ('{"lo": [1], "hi": [2]}', ("--noise-power-w", "nan"), "instance.noise_power_w must be a finite number"),
+        ('{"lo": [1], "hi": [2]}', ("--out", "missing/result.json"), "cannot write 'missing/result.json'"),
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_nothing_behind(text, words, fragment, monkeypatch, tmp_path, capsys):
@@ -205,9 +193,101 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(UserError, match="no such file"):
         run(tmp_path / "missing.json")
     with pytest.raises(UserError, match="cannot be read"):
+        run(tmp_path.parent / "\0.json")
+    with pytest.raises(UserError, match="not an ordinary file"):
         run(tmp_path)
+    with pytest.raises(UserError, match="CSV instances are no longer read: write a JSON object"):
+        run(tmp_path / "round.csv")
     with pytest.raises(UserError, match="cannot be read"):
         run("a\0b.json")
+
+
+WRONG = {
+    "empty": ("", "x.json is empty"),
+    "only spaces": (" \n\t", "x.json is empty"),
+    "broken json": ('{"p_max": [1,', "not valid JSON"),
+    "not an object": ("[1, 2]", "must hold one JSON object"),
+    "a number": ("3", "must hold one JSON object"),
+    "unknown key": ('{"pmax": 1}', "unknown key 'pmax': did you mean 'p_max'?"),
+    "key twice": ('{"p_max": 1, "p_max": 2}', "'p_max' is given twice"),
+    "text for a number": ('{"p_max": ["a"]}', "p_max must be a number or a flat list"),
+    "flag for a number": ('{"p_max": [1, true]}', r"p_max\[1\] = True must be a number"),
+    "null": ('{"ready": null}', "ready is null"),
+    "list in a list": ('{"p_max": [[1], [2]]}', "p_max must be a flat list"),
+    "empty list": ('{"p_max": []}', "p_max is empty"),
+    "list for a constant": ('{"omega": [3]}', "instance.omega must be a number"),
+    "text for a constant": ('{"omega": "3"}', "instance.omega must be a number, not '3'"),
+    "a huge whole number": ('{"p_max": [1' + "0" * 400 + "]}", "p_max must be a number or a flat list"),
+    "too deep": ("[" * 200_000, "nested too deeply|not valid JSON"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: case.replace(" ", "-"))
+def test_broken_files_are_one_sentence(case):
+    text, fragment = WRONG[case]
+    with pytest.raises(UserError, match=fragment) as caught:
+        problem_from(**{"staleness": 0, "similarity": 1, **parse(text.encode(), "x.json")})
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_bytes_that_are_no_text():
+    with pytest.raises(UserError, match="not UTF-8"):
+        parse(b"\xff\xfe\x00", "x.json")
+
+
+def test_too_large_files_are_refused_before_they_are_parsed(monkeypatch, tmp_path):
+    monkeypatch.setattr(power, "MAX_BYTES", 10)
+    (tmp_path / "x.json").write_bytes(b" " * 11)
+    with pytest.raises(UserError, match="larger than"):
+        run(tmp_path / "x.json")
+    typed(monkeypatch, " " * 11)
+    with pytest.raises(UserError, match="larger than"):
+        run()
+
+
+def only_user_errors(data):
+    """Parse and, where that works, solve: only UserError may be raised, and every answer is certified."""
+    try:
+        solution = solve_problem(problem_from(**parse(data, "x.json")))
+    except UserError:
+        return
+    assert solution.kkt_residual <= 1e-12
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+numbers = st.one_of(st.floats(0, 1), st.floats(), st.integers(-2, 20), anything)
+tables = st.dictionaries(
+    st.sampled_from([*DEVICE_KEYS, *SCALAR_KEYS, "p_maxx"]),
+    st.lists(numbers, min_size=1, max_size=3) | numbers,
+    max_size=8,
+)
+plausible = st.fixed_dictionaries(
+    {key: st.lists(st.floats(0, 1), min_size=2, max_size=2) for key in ("p_max", "rho", "theta")},
+    optional={key: st.floats(0, 1e6) | numbers for key in SCALAR_KEYS},
+)
+
+
+@given(st.binary(max_size=200))
+@settings(deadline=None)
+def test_random_bytes(data):
+    only_user_errors(data)
+
+
+@given(st.one_of(anything, tables, plausible))
+@settings(deadline=None, max_examples=300)
+def test_random_json(table):
+    only_user_errors(json.dumps(table).encode())
+
+
+@given(st.text(max_size=100))
+@settings(deadline=None)
+def test_random_text_as_json(text):
+    only_user_errors(text.encode("utf-8", "surrogatepass"))
 
 
 def test_power_needs_neither_jax_nor_a_solver_at_import():

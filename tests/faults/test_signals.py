@@ -15,7 +15,7 @@ BASE = {
 
 @pytest.fixture(scope="module")
 def runs():
-    """All the runs of this file as one experiment: same data, latencies and channels for everybody."""
+    """All the runs of this file as one experiment: same data, latencies and channels for all."""
     cases = {
         "calm": {},
         "dropout": {"faults": {"dropout": 0.3}},
@@ -77,7 +77,7 @@ def test_clipping_shortens_without_turning():
     import jax
     import jax.numpy as jnp
 
-    from paota.faults.settings import Faults, Guards
+    from paota.faults import Faults, Guards
     from paota.faults.signals import Checked, corrupt_and_guard
 
     update = jnp.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
@@ -93,7 +93,7 @@ def test_clipping_very_long_updates(size):
     import jax
     import jax.numpy as jnp
 
-    from paota.faults.settings import Faults, Guards
+    from paota.faults import Faults, Guards
     from paota.faults.signals import Checked, corrupt_and_guard
 
     start = jnp.full((1, 2), 0.123456)

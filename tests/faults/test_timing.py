@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.timelines import asynchronous, periodic, synchronous
 
-from paota.faults.settings import Faults, Guards
+from paota.faults import Faults, Guards
 from paota.faults.timing import FaultyLatencies, apply_faults
 from paota.timing.latency import Latencies, PerDevice, Uniform
 from paota.timing.timeline import Horizon
@@ -31,7 +31,7 @@ def test_stragglers_are_the_stated_share_and_factor():
     ratio = latencies(everyone, first) / latencies.healthy(everyone, first)
     assert sorted(ratio.round(9).tolist()) == [1.0] * 30 + [3.0] * 10
     again = latencies(everyone, first + 5) / latencies.healthy(everyone, first + 5)
-    assert np.allclose(ratio, again)  # for life
+    assert np.allclose(ratio, again)  # in the whole run
 
 
 def test_dropouts_are_lost_and_come_back():
@@ -42,7 +42,7 @@ def test_dropouts_are_lost_and_come_back():
     share = timeline.lost.sum() / len(whole.device)
     assert share == pytest.approx(0.2, abs=0.02)
     seen_late = np.unique(timeline.device[timeline.event >= 40])
-    assert len(seen_late) > 190  # everybody returns
+    assert len(seen_late) > 190  # all return
 
 
 def test_stuck_devices_never_come_back_and_cost_a_synchronous_server_its_patience():
@@ -93,7 +93,7 @@ def test_maximum_staleness_holds_back():
     assert timeline.lost.sum() == (whole.staleness == 2).sum()
 
 
-def test_an_event_may_lose_everybody():
+def test_an_event_may_lose_all_its_devices():
     latencies = faulty(devices=5, dropout=1.0)
     timeline = apply_faults(periodic(latencies, period_s=8.0, horizon=Horizon(rounds=10)), latencies, NO_GUARDS)
     assert timeline.ready.tolist() == [0] * 10

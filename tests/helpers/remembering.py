@@ -36,39 +36,6 @@ class Mifa(paota.Algorithm):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaffold(paota.SynchronousAlgorithm):
-    """Option II of Karimireddy et al., 2020, with a global step of 1: c_k <- c_k - c - dw_k / (M eta).
-
-    The mean change of the c_k follows from the mean update, so that devices send nothing more.
-    """
-
-    local_steps: int = 5
-    learning_rate: float = 0.1
-    payload = "update"
-    over_the_air = False
-
-    def gradient_shift(self, memory, state):
-        return state - memory
-
-    def memory(self, model):
-        return jnp.zeros_like(model)
-
-    def remember(self, work):
-        return work.memory - work.state - work.update / (self.local_steps * self.learning_rate)
-
-    def amplitudes(self, event, uplink, power):
-        return paota.weights(paota.normalise(event.ready.astype(float)), event)
-
-    def init(self, model):
-        return jnp.zeros_like(model)
-
-    def next_model(self, event, heard):
-        change = -event.state - heard.received / (self.local_steps * self.learning_rate)
-        share = event.ready.sum() / event.num_devices
-        return paota.Step(event.model + heard.received, state=event.state + share * change)
-
-
-@dataclass(frozen=True, kw_only=True)
 class WorstFirst(paota.Algorithm):
     """Weights proportional to the losses: alpha_k ~ F_k."""
 
@@ -104,5 +71,4 @@ class MifaAfterThree(Mifa):
 
 paota.register("algorithm", "mifa-after-three", MifaAfterThree)
 paota.register("algorithm", "mifa", Mifa)
-paota.register("algorithm", "scaffold", Scaffold)
 paota.register("algorithm", "worst-first", WorstFirst)

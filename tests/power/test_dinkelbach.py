@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from paota.power import problem_from
-from paota.power.dinkelbach import Pass, maximise_ratio
+from paota.power.dinkelbach import Pass, maximise_ratio, quadratics
 from paota.power.p5 import COORDINATES, encode, programme
-from paota.power.quadratics import printed, quadratics
 
 CONSTANTS = {"smoothness": 10, "epsilon2": 0.5, "num_devices": 7, "num_parameters": 20, "noise_power_w": 0.3}
 
@@ -33,6 +33,24 @@ def direct_objective(problem, beta):
     term_d = problem.smoothness * problem.epsilon2 * problem.num_devices * (alpha**2).sum()
     term_e = 2 * problem.smoothness * problem.num_parameters * problem.noise_power_w / power.sum() ** 2
     return term_d + term_e
+
+
+def printed(p_max, rho, theta, ready, *, c1, c2):
+    """The matrices below Eq. opt2:problem as the paper writes them, with P = diag(p_max) and D = diag(rho - theta).
+
+    The paper does not define its bold Theta. Only c1*diag(b) = L*eps^2*K*diag(b) turns P1 into P2.
+    """
+    b = ready.astype(np.float64)
+    P, D, Theta = np.diag(p_max), np.diag(rho - theta), c1 * np.diag(b)
+    bb = np.outer(b, b)
+    return SimpleNamespace(
+        G=D.T @ P.T @ Theta.T @ P @ D,
+        Q=D.T @ P.T @ bb @ P @ D,
+        g=2.0 * theta @ P.T @ Theta.T @ P @ D,
+        q=2.0 * theta @ P.T @ bb @ P @ D,
+        g0=float(theta @ P.T @ Theta.T @ P @ theta) + c2,
+        q0=float(theta @ P.T @ bb @ P @ theta),
+    )
 
 
 def test_printed_matrices_by_hand():

@@ -11,10 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from paota.base.errors import UserError
-from paota.power import p2 as exact
 from paota.power import problem_from, solve
 from paota.power.level import level, lower_bound
-from paota.power.solution import kkt_residual, stationary_level
+from paota.power.solution import kkt_residual, solve_exact, stationary_level
 
 CERTIFIED = 1e-12
 
@@ -56,7 +55,7 @@ BY_HAND = {
 @pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.replace(" ", "-"))
 def test_values_worked_out_by_hand(case):
     lo, hi, c, tau, power, unique = BY_HAND[case]
-    solution = exact.solve(boxed(lo, hi, c))
+    solution = solve_exact(boxed(lo, hi, c))
     assert solution.level == pytest.approx(tau, rel=1e-14)
     np.testing.assert_allclose(solution.power, power, rtol=1e-14)
     assert solution.unique is unique
@@ -70,7 +69,7 @@ def test_terms_worked_out_by_hand():
     problem = problem_from(
         lo=[2, 4], hi=[2, 4], smoothness=10, epsilon2=2, num_devices=4, num_parameters=5, noise_power_w=0.18
     )
-    solution = exact.solve(problem)
+    solution = solve_exact(problem)
     assert solution.term_d == pytest.approx(400 / 9, rel=1e-15)
     assert solution.term_e == pytest.approx(0.5, rel=1e-15)
     assert solution.objective == solution.term_d + solution.term_e
@@ -97,7 +96,7 @@ def test_nobody_ready_is_no_problem():
     solution = solve(p_max=15.0, staleness=[0, 1], similarity=0.5, ready=[False, False])
     np.testing.assert_array_equal(solution.power, 0)
     assert math.isnan(solution.objective)
-    assert "Nobody is ready" in solution.message
+    assert "No device is ready" in solution.message
 
 
 def test_beta_is_exact_at_the_ends_and_one_where_it_does_not_matter():
@@ -136,7 +135,7 @@ def test_brute_force_finds_nothing_better():
             if values.min() < best:
                 best, centre = values.min(), points[values.argmin()]
             width = width * 0.6
-        found = exact.solve(problem).objective
+        found = solve_exact(problem).objective
         assert found <= best * (1 + 1e-12)
         assert best <= found * (1 + 1e-6)
 
@@ -166,7 +165,7 @@ def test_ten_thousand_random_instances_are_certified():
     worst_residual = worst_gap = 0.0
     for number in range(10_000):
         problem = problem_from(**random_instance(generator, number))
-        solution = exact.solve(problem)
+        solution = solve_exact(problem)
         power = solution.power
         assert (problem.lo <= power)[problem.ready].all()
         assert (power <= problem.hi)[problem.ready].all()
@@ -226,7 +225,7 @@ def test_the_dual_bound_holds_at_every_level(instance, exponent):
 
 
 def test_the_gap_tells_what_the_residual_cannot():
-    """Without noise p = hi of these boxes looks stationary to 5e-16, and yet f is 1/2 where 1/3 is possible."""
+    """p = hi of these boxes looks stationary to 5e-16 without noise, but f is 1/2 and 1/3 is possible."""
     lo, hi = np.zeros(3), np.array([1e-15, 1.0, 1.0])
     assert kkt_residual(lo, hi, 0.0, hi) < 1e-15
     tau = level(lo, hi, 0.0)
@@ -284,8 +283,8 @@ def test_more_noise_never_lowers_the_level(instance):
 @settings(deadline=None, max_examples=50)
 def test_waiting_devices_and_smoothness_change_nothing(instance, waiting, smoothness):
     lo, hi, c = instance
-    alone = exact.solve(boxed(lo, hi, c))
-    more = exact.solve(
+    alone = solve_exact(boxed(lo, hi, c))
+    more = solve_exact(
         boxed(
             np.r_[lo, np.zeros(waiting)],
             np.r_[hi, np.full(waiting, 1e9)],

@@ -20,7 +20,7 @@ def test_mip_and_exact_learn_alike():
     exact, mip = result.array("exact", "test_accuracy")[0], result.array("mip", "test_accuracy")[0]
     assert exact[-1] > exact[0] + 0.2
     assert np.abs(exact - mip).max() < 0.02
-    # Without noise to speak of, the powers' scale is free; the weights are what counts, and term (d) of the bound.
+    # The noise is negligible, so the scale of the amplitudes is free; weights and term (d) of the bound are compared.
     ready = result.array("exact", "ready")[0, 1:] > 0
     d_exact, d_mip = (result.array(label, "weight_square_sum")[0, 1:][ready] for label in ("exact", "mip"))
     np.testing.assert_allclose(d_mip, d_exact, rtol=0.02)

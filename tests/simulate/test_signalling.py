@@ -10,8 +10,8 @@ from paota.air.settings import Air
 from paota.air.uplink import Uplink, within_budget
 from paota.algorithms.age_top_k import AgeTopK
 from paota.algorithms.cotaf import Cotaf
-from paota.algorithms.fsk_vote import FskVote
 from paota.algorithms.local_sgd import LocalSgd
+from paota.algorithms.majority_vote import FskVote
 from paota.algorithms.paota import LastHeard, Paota
 from paota.base.settings import parse
 from paota.simulate.signalling import control_columns, reported_scalars

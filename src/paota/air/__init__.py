@@ -1,1 +1,1 @@
-"""What the radio channel does to the signals."""
+"""The radio channel and its effect on the signals: uplink, downlink, energy and airtime, privacy."""

@@ -1,13 +1,13 @@
-"""A digital uplink: every device sends its own bits on a share of the band, at Shannon's rate, before it can take part.
+"""Digital uplinks: each device sends its own bits on a share of the band, at Shannon's rate.
 
-The shares are fixed, so the time an upload takes is a function of (device, n-th upload) alone, just as a computing
-latency is: it is added to the latency, and every scheme (synchronous, periodic, asynchronous, ...) includes it.
+The shares are fixed, so the duration of an upload depends on (device, n-th upload) alone, as a computing latency does. It
+is added to the latency, so every scheme (synchronous, periodic, asynchronous, ...) includes it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +19,28 @@ from ..timing.latency import Latencies
 from .settings import Air
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import jax
+    from jaxtyping import Float, Int
+
     from ..data.dataset import Dataset
     from ..models.base import Model
     from ..timing.fleet import Attendance
     from .downlink import Downloads
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
+Whole: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ideal:
-    """Uploads are lossless, take no time and cost nothing: the paper's Local SGD."""
+    """Uploads are lossless, take no time and cost nothing, as for the paper's Local SGD."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shares:
-    """The band is cut into `subchannels` equal shares, by default one for each device that may be uploading.
-
-    A device sends min(log2(1 + SNR/gap), `max_bits_per_symbol`) bits a symbol, with the SNR that P_max gives, and no
-    more power than that rate needs.
-    """
+class Digital:
+    """An uplink over which the weights travel as bits."""
 
     bits_per_weight: int = setting(
         32,
@@ -47,7 +49,17 @@ class Shares:
         doc="Bits that one weight of the model takes.",
         aliases=("bits", "quantisation", "quantization"),
     )
-    subchannels: int | None = setting(None, low=1, doc="Equal shares of the band; absent: one for each device.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares(Digital):
+    """The band has `subchannels` equal shares, by default one for each device that may be uploading.
+
+    A device sends min(log2(1 + SNR/gap), `max_bits_per_symbol`) bits per symbol at the SNR that P_max gives. It uses no
+    more power than that rate needs.
+    """
+
+    subchannels: int | None = setting(None, low=1, doc="Equal shares of the band; absent: one per device.")
     snr_gap_db: float = setting(0.0, low=0, high=60, doc="Distance of the code in use from Shannon's limit.")
     max_bits_per_symbol: float = setting(8.0, above=0, high=64, doc="Largest constellation; 8 is 256-QAM.")
     by_time: ClassVar[bool]
@@ -55,51 +67,54 @@ class Shares:
 
 @dataclass(frozen=True, kw_only=True)
 class Ofdma(Shares):
-    """A share is a sub-band: a device sends on its own all the time."""
+    """A share is a sub-band, on which one device sends all the time."""
 
     by_time: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tdma(Shares):
-    """A share is a slot of a frame: a device has the whole band for 1/`subchannels` of the time."""
+    """A share is a slot of a frame, in which one device has the whole band for 1/`subchannels` of the time."""
 
     by_time: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rated:
-    """Every device has a rate of its own, over some network outside the band B: the fleet's, or one for all."""
+class Rated(Digital):
+    """Every device uploads over a network outside the band B, at the rate in the fleet's file or at a common rate."""
 
-    bits_per_weight: int = setting(
-        32,
-        low=1,
-        high=64,
-        doc="Bits that one weight of the model takes.",
-        aliases=("bits", "quantisation", "quantization"),
-    )
     up_mbit_per_s: float = setting(
         10.0,
         above=0,
-        doc="Rate of an upload, 10^6 bits a second, where the fleet's file does not say.",
+        doc="Rate of an upload in 10^6 bits per second, for devices without a rate in the fleet's file.",
         aliases=("upload",),
     )
-    radio_power_w: float = setting(1.0, low=0, doc="That an upload draws; for the energy account only.")
+    radio_power_w: float = setting(1.0, low=0, doc="Power that an upload draws, for the energy account only.")
 
 
 class Cost(NamedTuple):
-    """Of one upload each."""
+    """Costs of uploads, one entry per upload."""
 
-    wait_s: Floats  # from the end of the training to the last bit
-    on_air_s: Floats  # transmitter on
-    band_s: Floats  # seconds of the whole band B used up
-    energy_j: Floats  # radiated
+    wait_s: Float[Floats, " n"]  # from the end of the training to the last bit
+    on_air_s: Float[Floats, " n"]  # time with the transmitter on
+    band_s: Float[Floats, " n"]  # occupied seconds of the whole band B
+    energy_j: Float[Floats, " n"]  # radiated energy
 
 
-def upload_cost(scheme: Shares, gain: Floats, *, bits: float, shares: int, air: Air, max_power_w: float) -> Cost:
-    """What `bits` cost over channels with power gain |h|^2, each on one of `shares` equal shares of the band.
+def upload_cost(
+    scheme: Shares, gain: Float[Floats, " n"], *, bits: float, shares: int, air: Air, max_power_w: float
+) -> Cost:
+    """Return the costs of uploads, each on one of the equal shares of the band.
 
-    rate = W log2(1 + P |h|^2 / (gap N0 W)), at most c W; W = B/shares (OFDMA), or B for 1/shares of the time (TDMA).
+    rate = W log2(1 + P |h|^2 / (gap N0 W)), at most c W. W is B/shares (OFDMA), or B for 1/shares of the time (TDMA).
+
+    Args:
+        scheme: the sharing of the band.
+        gain: power gains |h|^2, [n].
+        bits: size of an upload.
+        shares: number of equal shares.
+        air: bandwidth and noise density.
+        max_power_w: P_max in W.
     """
     width_hz = air.bandwidth_hz if scheme.by_time else air.bandwidth_hz / shares
     noise_w = db_to_ratio(scheme.snr_gap_db) * width_hz * dbm_to_w(air.n0_dbm_per_hz)
@@ -112,10 +127,10 @@ def upload_cost(scheme: Shares, gain: Floats, *, bits: float, shares: int, air: 
 
 
 class Uploads:
-    """The uploads of one seed: `uploads(device, training)` is the same whoever asks, in whatever order.
+    """The uploads of one seed; the result of `uploads(device, training)` does not depend on the order of calls.
 
-    A device stands where it stands for the analog uplink too; its fading is a new draw for every upload, also where
-    the analog channel remembers ("jakes"): an upload has no simulated time yet when its length is asked for.
+    Devices have the same positions as for the analog uplink. Every upload draws new fading, even if the analog channel is
+    correlated in time ("jakes"), because the start time of an upload is not known when its duration is needed.
     """
 
     def __init__(
@@ -125,10 +140,10 @@ class Uploads:
         self.shares = air.digital.subchannels or at_once or devices
         self.bits = float(num_parameters) * air.digital.bits_per_weight
         self._rows: dict[int, Floats] = {}
-        self._draw: Any = None
+        self._draw: Callable[[np.int32], jax.Array] | None = None
 
-    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: Floats | None = None) -> Cost:
-        """Of uploads behind these trainings; when they begin (`start_s`) does not matter."""
+    def __call__(self, device: Int[Whole, " n"], training: Int[Whole, " n"], start_s: Floats | None = None) -> Cost:
+        """Return the costs of the uploads after these trainings, [n]; their start times have no effect."""
         return Cost(*pick_draws(device, training, self._row, (len(Cost._fields),)))
 
     def _row(self, training: int) -> Floats:
@@ -142,60 +157,70 @@ class Uploads:
             self._rows[training] = np.stack(cost)
         return self._rows[training]
 
-    def _gains(self, training: int) -> Floats:
-        """|h|^2 of every device, summed over the receive antennas (maximum-ratio combining: one sender a share)."""
-        import jax
-        import jax.numpy as jnp
+    def _gains(self, training: int) -> Float[Floats, " K"]:
+        """Return |h|^2 of every device, summed over the receive antennas (maximum-ratio combining of one sender)."""
+        import jax  # start-up time
+        import jax.numpy as jnp  # start-up time
 
-        from ..base.rng import draw_key
-        from .channel import mean_gain, small_scale
+        from ..base.rng import draw_key  # start-up time
+        from .channel import mean_gain, small_scale  # start-up time
 
         if self._draw is None:
 
-            def draw(training: Any) -> Any:
-                root, everyone = jax.random.key(self.seed), jnp.arange(self.devices)
+            def draw(training: jax.Array) -> jax.Array:
+                root, devices = jax.random.key(self.seed), jnp.arange(self.devices)
                 key = draw_key(root, Purpose.UPLOAD, training)
-                h = small_scale(self.air, key, training, jnp.zeros(()), everyone)
-                return mean_gain(self.air, root, everyone) * jnp.sum(jnp.abs(h) ** 2, axis=1)
+                h = small_scale(self.air, key, training, jnp.zeros(()), devices)
+                return mean_gain(self.air, root, devices) * jnp.sum(jnp.abs(h) ** 2, axis=1)
 
             self._draw = jax.jit(draw)
         return np.asarray(self._draw(np.int32(training)), dtype=np.float64)
 
 
 class RatedUploads:
-    """Uploads at the rate that a fleet's file gives when the training begins, else at one for all; nobody shares it."""
+    """Uploads at the rate in the fleet's file when the training begins, or at a common rate; devices share nothing."""
 
     def __init__(self, scheme: Rated, *, num_parameters: int, attendance: Attendance | None) -> None:
         self.scheme, self.attendance = scheme, attendance
         self.bits = float(num_parameters) * scheme.bits_per_weight
 
-    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: Floats | None = None) -> Cost:
-        """The band B is not touched: seconds of it are not accounted (NaN)."""
+    def __call__(self, device: Int[Whole, " n"], training: Int[Whole, " n"], start_s: Floats | None = None) -> Cost:
+        """Return the costs of the uploads after these trainings, [n]; `band_s` is NaN, because the band B is not used."""
         rate = rate_of(self.attendance, "up_mbit_per_s", self.scheme.up_mbit_per_s, device, start_s)
         wait_s = self.bits / (1e6 * rate)
         return Cost(wait_s, wait_s, np.full(len(device), np.nan), self.scheme.radio_power_w * wait_s)
 
 
 def rate_of(
-    attendance: Attendance | None, column: str, otherwise: float, device: NDArray[np.int64], start_s: Floats | None
-) -> Floats:
-    """What the fleet's file says in `column` at `start_s`, [n]; `otherwise` where there is none."""
+    attendance: Attendance | None, column: str, otherwise: float, device: Int[Whole, " n"], start_s: Floats | None
+) -> Float[Floats, " n"]:
+    """Return the rates in a column of the fleet's file at `start_s`, or `otherwise` without such a column."""
     known = None if attendance is None else attendance.rate(column, device, start_s)
     return np.full(len(device), otherwise) if known is None else known
 
 
 class WithTransfers(Latencies):
-    """Computing latencies, with the download before and what is sent behind each of them."""
+    """Computing latencies plus the download before and the transmission after each training."""
 
     def __init__(
         self, computing: Latencies, *, uploads: Uploads | RatedUploads | None = None, downloads: Downloads | None = None,
         block_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """`uploads` and `downloads`: None costs nothing; `block_s`: that an analog block lasts, where it counts."""
+        """Combine latencies and transfers.
+
+        Args:
+            computing: latencies of the trainings alone.
+            uploads: digital uploads; None: free.
+            downloads: digital downloads; None: free.
+            block_s: duration of an analog block in s, if it counts.
+        """
         super().__init__(computing.model, devices=computing.devices, seed=computing.seed)
         self.computing, self.uploads, self.downloads, self.block_s = computing, uploads, downloads, block_s
 
-    def __call__(self, device: NDArray[np.int64], training: NDArray[np.int64], start_s: Floats | None = None) -> Floats:
+    def __call__(
+        self, device: Int[Whole, " n"], training: Int[Whole, " n"], start_s: Floats | None = None
+    ) -> Float[Floats, " n"]:
+        """Return the seconds from the start of each training to its last bit, [n]."""
         seconds = self.computing(device, training, start_s)
         if self.uploads is not None:
             seconds = seconds + self.uploads(device, training, start_s).wait_s
@@ -205,8 +230,8 @@ class WithTransfers(Latencies):
 
 
 def count_parameters(model: Model, dataset: Dataset) -> int:
-    """d, without making a model."""
-    import jax
+    """Return d from the shapes of the model; no model is created."""
+    import jax  # start-up time
 
     shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), tuple(dataset.input_shape), dataset.num_classes))
     return sum(int(leaf.size) for leaf in jax.tree.leaves(shapes))

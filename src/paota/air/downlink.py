@@ -1,14 +1,14 @@
-"""The downlink: what it costs to hear the new model. By default nothing, as in the paper.
+"""The downlink: cost and errors of receiving the new model. By default there are none, as in the paper.
 
-A device that misses a broadcast goes on from the newest version that it has heard. Over an analog downlink it hears
-w + n: the server sends with all its power, |phi w|^2 = P_s, each device divides by what the channel made of it, and the
-noise on a weight has the variance sigma^2 |w|^2 / (2 |h_k|^2 P_s).
+A device that misses a broadcast continues with the newest version it has received. Over an analog downlink it receives
+w + n. The server sends at full power, |phi w|^2 = P_s, and each device divides by its channel. The noise on a weight then
+has the variance sigma^2 |w|^2 / (2 |h_k|^2 P_s).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,54 +21,53 @@ from .spending import symbols
 
 if TYPE_CHECKING:
     import jax
-    from jaxtyping import Array, Float, Int
+    from jaxtyping import Array, Bool, Float, Int, Key
 
     from ..timing.fleet import Attendance
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
+Whole: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class IdealDownlink:
-    """Everybody hears every broadcast meant for it, as it is, at once: the paper."""
+    """Devices receive every broadcast at once and without errors, as in the paper."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DigitalDownlink:
-    """Bits at a rate: the device begins to compute when it has them all."""
+    """Each device downloads bits at a rate and begins to compute with the last bit."""
 
     down_mbit_per_s: float = setting(
-        50.0, above=0, doc="Rate of a download, 10^6 bits a second, where the fleet's file does not say.",
+        50.0, above=0, doc="Rate of a download in 10^6 bits per second, for devices without a rate in the fleet's file.",
         aliases=("download", "downlink_rate"),
     )  # fmt: skip
-    down_bits_per_weight: int = setting(32, low=1, high=64, doc="Bits that one weight of the broadcast takes.")
+    down_bits_per_weight: int = setting(32, low=1, high=64, doc="Bits per weight of the broadcast.")
     broadcast_loss: float | None = setting(
-        None, low=0, high=1, doc="Probability of missing a broadcast and going on from the version at hand."
+        None, low=0, high=1, doc="Probability that a device misses a broadcast and continues with the version it has."
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnalogDownlink:
-    """The model itself as symbols over the band B: it takes d/B seconds, and everybody hears noise of its own."""
+    """The server sends the model as analog symbols over the band B; it takes d/B seconds, and the noise differs by device."""
 
-    server_power_w: float = setting(
-        40.0, above=0, doc="Budget of the server for a broadcast, as P_max is for a device: |phi w|^2."
-    )
+    server_power_w: float = setting(40.0, above=0, doc="Power budget of the server for a broadcast, |phi w|^2.")
     broadcast_loss: float | None = setting(
-        None, low=0, high=1, doc="Probability of missing a broadcast and going on from the version at hand."
+        None, low=0, high=1, doc="Probability that a device misses a broadcast and continues with the version it has."
     )
 
 
 class Downloads:
-    """Seconds that a download takes, before a training."""
+    """Durations of the downloads before trainings."""
 
     def __init__(self, air: Air, *, num_parameters: int, attendance: Attendance | None) -> None:
         self.downlink, self.attendance = air.downlink, attendance
         self.block_s = symbols(num_parameters, air) / air.bandwidth_hz
         self.bits = float(num_parameters) * getattr(self.downlink, "down_bits_per_weight", 0)
 
-    def __call__(self, device: NDArray[np.int64], start_s: Floats | None = None) -> Floats:
-        """[n], for trainings that begin at `start_s`."""
+    def __call__(self, device: Int[Whole, " n"], start_s: Floats | None = None) -> Float[Floats, " n"]:
+        """Return the seconds of the downloads for trainings that begin at `start_s`."""
         if isinstance(self.downlink, AnalogDownlink):
             return np.full(len(device), self.block_s)
         rate = rate_of(self.attendance, "down_mbit_per_s", self.downlink.down_mbit_per_s, device, start_s)
@@ -76,9 +75,17 @@ class Downloads:
 
 
 def misses_broadcast(
-    air: Air, seed: int, devices: int, device: NDArray[np.int64], training: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Whether the broadcast for each of these trainings is missed, [n]; `devices`: K."""
+    air: Air, seed: int, devices: int, device: Int[Whole, " n"], training: Int[Whole, " n"]
+) -> Bool[NDArray[np.bool_], " n"]:
+    """Return a flag for each of these trainings that is True if its broadcast is missed.
+
+    Args:
+        air: the settings with the downlink.
+        seed: seed of the run.
+        devices: K.
+        device: numbers of the devices, [n].
+        training: numbers of their trainings, [n].
+    """
     probability = getattr(air.downlink, "broadcast_loss", None)
     if probability is None:
         return np.zeros(len(device), bool)
@@ -86,36 +93,36 @@ def misses_broadcast(
 
 
 def in_signals(air: Air) -> Air:
-    """Without what only the timeline knows, so that experiments that differ there share one compiled program."""
+    """Return the settings without those of the timeline, so experiments that differ only there share a compiled program."""
     if isinstance(air.downlink, AnalogDownlink):
         return replace(air, downlink=replace(air.downlink, broadcast_loss=None))
     return replace(air, downlink=IdealDownlink())
 
 
 def as_heard(
-    air: Air, seed: jax.Array, model: Float[Array, "n d"], version: Int[Array, " n"], device: Int[Array, " n"]
+    air: Air, seed: Key[Array, ""], model: Float[Array, "n d"], version: Int[Array, " n"], device: Int[Array, " n"]
 ) -> Float[Array, "n d"]:
-    """The models as these devices heard them: `model` itself, with the noise of an analog broadcast.
+    """Return the models as the devices received them: `model` with the noise of an analog broadcast, if any.
 
     Args:
-        air: with the downlink.
+        air: the settings with the downlink.
         seed: key of the run.
-        model: the global models that they start from.
-        version: of these models; whoever hears the same broadcast again hears the same noise.
-        device: who.
+        model: the global models from which the devices start.
+        version: their version numbers; the same broadcast has the same noise again.
+        device: numbers of the devices.
     """
     if not isinstance(air.downlink, AnalogDownlink):
         return model
-    import jax
-    import jax.numpy as jnp
+    import jax  # start-up time
+    import jax.numpy as jnp  # start-up time
 
-    from ..base.rng import draw_key
-    from .channel import mean_gain, small_scale
-    from .uplink import noise_power_w
+    from ..base.rng import draw_key  # start-up time
+    from .channel import mean_gain, small_scale  # start-up time
+    from .uplink import noise_power_w  # start-up time
 
     def one(w: jax.Array, v: jax.Array, k: jax.Array) -> jax.Array:
         key = draw_key(seed, Purpose.BROADCAST, v, k)
-        # A broadcast is matched to nobody: one of the server's antennas sends it.
+        # No precoder suits all devices: one of the server's antennas sends the broadcast.
         h = small_scale(air, key, v, jnp.zeros(()), k[None])[0, 0]
         gain = mean_gain(air, seed, k[None])[0] * jnp.abs(h) ** 2
         noise_w = noise_power_w(air.bandwidth_hz, air.n0_dbm_per_hz)

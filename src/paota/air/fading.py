@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Complex, Float, Key
 
 from ..base.settings import setting
 from ..base.units import db_to_ratio
@@ -15,35 +16,35 @@ SCATTERERS = 64  # of Clarke's model: E|h|^4 = 2 - 1/64, so the fades are as dee
 
 
 class ChannelModel(Protocol):
-    """Block fading that forgets: every round is a new draw. A frozen dataclass; its fields are settings of `[air]`.
+    """Block fading with a new draw in every round. A frozen dataclass; its fields are settings of `[air]`.
 
-    A model that remembers has `draw_at(key, time_s)` instead: the key is then the device's own for life, and the same
-    key gives the whole path of the channel through time, so that no state is carried and any order of work will do.
+    A model with memory has `draw_at(key, time_s)` instead. Its key belongs to the device and stays the same in all
+    rounds. The same key gives the whole path of the channel through time, so no state is carried.
     """
 
-    def draw(self, key: jax.Array) -> jax.Array:
-        """h of one device in one round (complex scalar) from a key that belongs to that device and round alone."""
+    def draw(self, key: Key[Array, ""]) -> Complex[Array, ""]:
+        """Return h of one device in one round, from a key that belongs to that device and round alone."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rayleigh:
-    """h ~ CN(0, 1), independent across devices and rounds: the paper's channel."""
+    """The paper's channel: h ~ CN(0, 1), independent across devices and rounds."""
 
-    def draw(self, key: jax.Array) -> jax.Array:
+    def draw(self, key: Key[Array, ""]) -> Complex[Array, ""]:
         real, imaginary = jax.random.normal(key, (2,)) * jnp.sqrt(0.5)
         return jax.lax.complex(real, imaginary)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rician:
-    """A direct path beside the scattered ones: h = sqrt(K/(K+1)) e^(j phi) + sqrt(1/(K+1)) CN(0, 1), phi uniform."""
+    """A direct path beside scattered ones: h = sqrt(K/(K+1)) e^(j phi) + sqrt(1/(K+1)) CN(0, 1), phi uniform."""
 
     k_factor_db: float = setting(
-        6.0, low=-100, high=100, doc="Power of the direct path beside the scattered ones.", aliases=("k_factor",)
+        6.0, low=-100, high=100, doc="Power of the direct path relative to the scattered ones.", aliases=("k_factor",)
     )
 
-    def draw(self, key: jax.Array) -> jax.Array:
+    def draw(self, key: Key[Array, ""]) -> Complex[Array, ""]:
         a, b, c, d = jax.random.normal(key, (4,))
         direct = jax.lax.complex(a, b) / jnp.hypot(a, b)  # any direction is as likely as any other
         return _mix(direct, jax.lax.complex(c, d) * jnp.sqrt(0.5), self.k_factor_db)
@@ -62,12 +63,12 @@ class Jakes:
         None,
         low=-100,
         high=100,
-        doc="Power of a direct path beside the scattered ones; absent: none.",
+        doc="Power of a direct path relative to the scattered ones; absent: no direct path.",
         aliases=("k_factor",),
     )
 
-    def draw_at(self, key: jax.Array, time_s: jax.Array) -> jax.Array:
-        # One draw for everything: each draw of its own would cost the compiler more than the channel.
+    def draw_at(self, key: Key[Array, ""], time_s: Float[Array, ""]) -> Complex[Array, ""]:
+        # A single draw for all numbers: separate draws would cost the compiler more than the channel.
         drawn = jax.random.uniform(key, (2, SCATTERERS + 1))
         angle = (jnp.arange(SCATTERERS) + drawn[0, 1:]) / SCATTERERS  # turns
         cycles = self.doppler_hz * time_s
@@ -80,17 +81,17 @@ class Jakes:
 
 @dataclass(frozen=True, kw_only=True)
 class NoFading:
-    """h = 1."""
+    """A constant channel, h = 1."""
 
-    def draw(self, key: jax.Array) -> jax.Array:
+    def draw(self, key: Key[Array, ""]) -> Complex[Array, ""]:
         return jax.lax.complex(jnp.ones(()), jnp.zeros(()))
 
 
-def _phasor(turns: jax.Array) -> jax.Array:
+def _phasor(turns: Float[Array, ...]) -> Complex[Array, ...]:
     radians = 2 * jnp.pi * turns
     return jax.lax.complex(jnp.cos(radians), jnp.sin(radians))
 
 
-def _mix(direct: jax.Array, scattered: jax.Array, k_factor_db: Any) -> jax.Array:
+def _mix(direct: Complex[Array, ""], scattered: Complex[Array, ""], k_factor_db: float) -> Complex[Array, ""]:
     k = db_to_ratio(k_factor_db)
     return jnp.sqrt(k / (k + 1)) * direct + jnp.sqrt(1 / (k + 1)) * scattered

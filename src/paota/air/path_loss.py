@@ -1,13 +1,14 @@
-"""Large-scale fading: the mean channel gain of a device, from where it stands in the cell. Drawn once, for life."""
+"""Large-scale fading: the mean channel gain of a device by its position in the cell, drawn once per run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
+from jaxtyping import Array, Float, Key
 
 from ..base.settings import setting
 from ..base.units import db_to_ratio
@@ -17,18 +18,18 @@ TINY = 1e-7  # keeps the uniform draws off 0, where the normal quantile is infin
 
 
 class PathLoss(Protocol):
-    """A frozen dataclass; its fields are settings of `[air]`."""
+    """A model of the mean channel gain: a frozen dataclass whose fields are settings of `[air]`."""
 
-    def gain(self, key: jax.Array) -> jax.Array:
-        """E|h_k|^2 as a power ratio, from a key that belongs to the device alone and is the same in every round."""
+    def gain(self, key: Key[Array, ""]) -> Float[Array, ""]:
+        """Return E|h_k|^2 as a power ratio, from a key that belongs to the device and is the same in every round."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoPathLoss:
-    """Every device has mean gain 1: the paper."""
+    """Every device has mean gain 1, as in the paper."""
 
-    def gain(self, key: jax.Array) -> jax.Array:
+    def gain(self, key: Key[Array, ""]) -> Float[Array, ""]:
         return jnp.ones(())
 
 
@@ -37,14 +38,14 @@ class LogDistance:
     """PL(D) = PL(1 m) + 10 n log10(D / 1 m) + X dB, X ~ N(0, shadowing^2); devices uniform over a disc."""
 
     radius_m: float = setting(
-        200.0, above=0, doc="Of the disc over which devices are spread.", aliases=("radius", "cell_radius")
+        200.0, above=0, doc="Radius of the disc of the devices.", aliases=("radius", "cell_radius")
     )
-    min_distance_m: float = setting(10.0, above=0, doc="No device is nearer to the server.")
+    min_distance_m: float = setting(10.0, above=0, doc="Smallest distance of a device from the server.")
     reference_loss_db: float = setting(40.0, low=-100, high=200, doc="Loss at 1 m; 40 dB is free space at 2.4 GHz.")
     exponent: float = setting(3.0, low=0, high=10, doc="Loss exponent n.", aliases=("path_loss_exponent",))
     shadowing_db: float = setting(0.0, low=0, high=30, doc="Standard deviation of the shadowing.")
 
-    def gain(self, key: jax.Array) -> jax.Array:
+    def gain(self, key: Key[Array, ""]) -> Float[Array, ""]:
         place, shadow = jax.random.uniform(key, (2,), minval=TINY)
         distance_m = distance_in_disc(place, self.min_distance_m, self.radius_m)
         shadow_db = self.shadowing_db * ndtri(shadow)
@@ -57,15 +58,15 @@ class UrbanMicro:
     """3GPP TR 38.901, UMi - Street Canyon: line of sight with a probability that falls with distance; shadowing."""
 
     radius_m: float = setting(
-        200.0, above=0, doc="Of the disc over which devices are spread.", aliases=("radius", "cell_radius")
+        200.0, above=0, doc="Radius of the disc of the devices.", aliases=("radius", "cell_radius")
     )
-    min_distance_m: float = setting(10.0, above=0, doc="No device is nearer to the server.")
+    min_distance_m: float = setting(10.0, above=0, doc="Smallest distance of a device from the server.")
     carrier_ghz: float = setting(3.5, low=0.5, high=100, doc="Carrier frequency.", aliases=("carrier", "frequency"))
     base_height_m: float = setting(10.0, above=1, doc="Height of the server's antenna.")
     device_height_m: float = setting(1.5, above=1, doc="Height of the devices.")
-    shadowing: bool = setting(True, doc="Whether obstacles are drawn.")
+    shadowing: bool = setting(True, doc="Draw the shadowing by obstacles.")
 
-    def gain(self, key: jax.Array) -> jax.Array:
+    def gain(self, key: Key[Array, ""]) -> Float[Array, ""]:
         place, sight, shadow = jax.random.uniform(key, (3,), minval=TINY)
         ground_m = distance_in_disc(place, self.min_distance_m, self.radius_m)
         in_sight = sight < sight_probability(ground_m)
@@ -74,8 +75,8 @@ class UrbanMicro:
             loss_db += jnp.where(in_sight, 4.0, 7.82) * ndtri(shadow)
         return jnp.asarray(db_to_ratio(-loss_db))
 
-    def loss_in_sight_db(self, ground_m: jax.Array) -> jax.Array:
-        """Table 7.4.1-1, UMi LOS: two slopes that meet at the breakpoint 4 h'_BS h'_UT f / c, h' = h - 1 m."""
+    def loss_in_sight_db(self, ground_m: Float[Array, ...]) -> Float[Array, ...]:
+        """Return the loss of Table 7.4.1-1, UMi LOS: two slopes that meet at the breakpoint 4 h'_BS h'_UT f / c, h' = h - 1 m."""
         height_m = self.base_height_m - self.device_height_m
         direct_m = jnp.sqrt(ground_m**2 + height_m**2)
         break_m = 4 * (self.base_height_m - 1) * (self.device_height_m - 1) * self.carrier_ghz * 1e9 / LIGHT_M_PER_S
@@ -84,8 +85,8 @@ class UrbanMicro:
         far_db = carrier_db + 40 * jnp.log10(direct_m) - 9.5 * jnp.log10(break_m**2 + height_m**2)
         return jnp.where(ground_m <= break_m, near_db, far_db)
 
-    def loss_out_of_sight_db(self, ground_m: jax.Array) -> jax.Array:
-        """Table 7.4.1-1, UMi NLOS; never less than in sight."""
+    def loss_out_of_sight_db(self, ground_m: Float[Array, ...]) -> Float[Array, ...]:
+        """Return the loss of Table 7.4.1-1, UMi NLOS; never less than in sight."""
         direct_m = jnp.sqrt(ground_m**2 + (self.base_height_m - self.device_height_m) ** 2)
         own_db = (
             22.4 + 35.3 * jnp.log10(direct_m) + 21.3 * jnp.log10(self.carrier_ghz) - 0.3 * (self.device_height_m - 1.5)
@@ -93,13 +94,13 @@ class UrbanMicro:
         return jnp.maximum(self.loss_in_sight_db(ground_m), own_db)
 
 
-def sight_probability(ground_m: jax.Array) -> jax.Array:
-    """Table 7.4.2-1, UMi: 1 up to 18 m, then 18/d + exp(-d/36) (1 - 18/d)."""
+def sight_probability(ground_m: Float[Array, ...]) -> Float[Array, ...]:
+    """Return the probability of line of sight, Table 7.4.2-1, UMi: 1 up to 18 m, then 18/d + exp(-d/36) (1 - 18/d)."""
     ratio = jnp.minimum(18.0 / ground_m, 1.0)
     return ratio + jnp.exp(-ground_m / 36.0) * (1 - ratio)
 
 
-def distance_in_disc(uniform: jax.Array, min_distance_m: Any, radius_m: Any) -> jax.Array:
-    """Distance from the centre of a point of the ring between the two radii: equal area, equal chance."""
+def distance_in_disc(uniform: Float[Array, ...], min_distance_m: float, radius_m: float) -> Float[Array, ...]:
+    """Return the distance from the centre of a point that is uniform over the ring between the two radii."""
     low, high = jnp.minimum(min_distance_m, radius_m) ** 2, jnp.asarray(radius_m) ** 2
     return jnp.sqrt(low + uniform * (high - low))

@@ -1,15 +1,14 @@
-"""What a run costs: joules radiated, joules computed, seconds on the air, for every device in every event.
+"""Energy and airtime of a run: radiated joules, computing joules and seconds on the air of each device in each event.
 
-Analog: payload_k is sent as symbols of 1/B seconds each, d of them, or ceil(d/2) packed. |phi_k payload_k|^2 (Eq.
-individual_power) is the sum of the symbols' powers: only so do signal and noise (sigma^2 = B N0, a symbol) carry the
-same unit in Eq. Global_receive. The mean power is then |phi_k payload_k|^2 / symbols and the energy
-|phi_k payload_k|^2 / B.
+An analog payload_k consists of symbols of 1/B seconds each: d of them, or ceil(d/2) packed. |phi_k payload_k|^2 (Eq.
+individual_power) is the sum of the symbols' powers. Only then do signal and noise (sigma^2 = B N0 per symbol) have the same
+unit in Eq. Global_receive. The mean power is |phi_k payload_k|^2 / symbols and the energy |phi_k payload_k|^2 / B.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,31 +17,36 @@ from ..base.files import Columns
 from .settings import Air
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
     from ..timing.fleet import Attendance
     from ..timing.timeline import Timeline
     from .digital import RatedUploads, Uploads
     from .downlink import Downloads
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
+Whole: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What trainings and transfers of one algorithm and seed cost; None: nothing, or nothing that is known."""
+    """Costs of the trainings and transfers of one algorithm and seed; None: free, or not known."""
 
-    compute_power_w: float | Floats  # drawn while computing; of each device, [K], or one for all
+    compute_power_w: float | Float[Floats, " K"]  # power drawn while computing; of each device or one for all
     uploads: Uploads | RatedUploads | None = None
     downloads: Downloads | None = None
-    block_s: float = 0.0  # that an analog block adds to a training, where it counts
+    block_s: float = 0.0  # seconds that an analog block adds to a training, if it counts
     attendance: Attendance | None = None
 
-    def power_w(self, device: NDArray[np.int64]) -> Floats:
-        """Of these devices while they compute, [n]."""
+    def power_w(self, device: Int[Whole, " n"]) -> Float[Floats, " n"]:
+        """Return the power of these devices while they compute."""
         given = np.asarray(self.compute_power_w, float)
         return given[device] if given.ndim else np.full(len(device), float(given))
 
-    def busy_s(self, device: NDArray[np.int64], start_s: Floats, end_s: Floats) -> Floats:
-        """How long devices were at work from `start_s` to `end_s`, [n]; whoever is away is not."""
+    def busy_s(
+        self, device: Int[Whole, " n"], start_s: Float[Floats, " n"], end_s: Float[Floats, " n"]
+    ) -> Float[Floats, " n"]:
+        """Return the seconds that devices worked from `start_s` to `end_s`, without their absences."""
         if self.attendance is None:
             return end_s - start_s
         finite = np.isfinite(end_s)
@@ -51,18 +55,25 @@ class Costs:
 
 
 def symbols(num_parameters: int, air: Air) -> int:
+    """Return the number of symbols of a signal of d parameters."""
     return -(-num_parameters // 2) if air.packing == "complex" else num_parameters
 
 
 def device_spending(
-    timeline: Timeline, transmit_power_w: Floats, *, block_symbols: int, air: Air, costs: Costs,
-    stopped_s: Floats | None = None,
+    timeline: Timeline, transmit_power_w: Float[Floats, " n"], *, block_symbols: int, air: Air, costs: Costs,
+    stopped_s: Float[Floats, " n"] | None = None,
 ) -> Columns:  # fmt: skip
-    """One entry for each of the first n participations of a timeline; `transmit_power_w` [n] is |phi_k payload_k|^2.
+    """Return the costs of the first n participations of a timeline, one entry each.
 
-    It is NaN for algorithms that do not use the analog uplink: their cost is that of their uploads, and NaN ("not
-    accounted") where these are ideal. `stopped_s` [n]: when trainings were aborted, which cost what they had used up
-    until then; None: all came to their end. `block_symbols`: that an analog signal takes.
+    Args:
+        timeline: the participations.
+        transmit_power_w: |phi_k payload_k|^2 in W, [n]. NaN for algorithms that do not use the analog uplink; their
+            cost is that of their uploads, or NaN ("not accounted") if these are ideal.
+        block_symbols: symbols of an analog signal.
+        air: the settings of `[air]`.
+        costs: costs of trainings and transfers.
+        stopped_s: times at which trainings were aborted, [n]; they cost what they had used until then. None: all of
+            them were completed.
     """
     n = len(transmit_power_w)
     device, training = timeline.device[:n], timeline.training[:n]
@@ -96,9 +107,13 @@ def device_spending(
 
 
 def event_spending(timeline: Timeline, spent: Columns, events: int, *, shared: bool) -> Columns:
-    """Totals of each of the first `events` events, behind a row for the initial model, which cost nothing.
+    """Return the totals of each of the first `events` events, after a row of zeros for the initial model.
 
-    `airtime_s` counts seconds of the whole band B. `shared`: all devices of an event send in the same ones.
+    Args:
+        timeline: the participations.
+        spent: costs from `device_spending`.
+        events: number of events.
+        shared: all devices of an event send in the same seconds of the band B, which `airtime_s` counts.
     """
     offsets = timeline.offsets[: events + 1]
     return {
@@ -109,7 +124,7 @@ def event_spending(timeline: Timeline, spent: Columns, events: int, *, shared: b
 
 
 def _over_events(how: np.ufunc, values: Floats, offsets: NDArray[np.int64]) -> Floats:
-    """0, then `how` over each slice offsets[e]:offsets[e+1], 0 for an empty one; all NaN where nothing is accounted."""
+    """Return 0, then `how` over each slice offsets[e]:offsets[e+1]; all NaN if nothing is accounted."""
     if len(values) and np.isnan(values).all():
         return np.full(len(offsets), np.nan)
     out = np.zeros(len(offsets))

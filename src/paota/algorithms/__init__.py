@@ -1,1 +1,1 @@
-"""Named combinations of a scheme and a server rule. One short file each, reading like its paper."""
+"""Algorithms: named combinations of a scheme and three steps, one short file each."""

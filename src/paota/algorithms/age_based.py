@@ -1,7 +1,7 @@
-"""Age-based scheduling: every round asks the devices that have not been heard for longest.
+"""Age-based scheduling: every round uses the devices whose last participation is the oldest.
 
-Yang, Arafa, Quek, Poor: "Age-Based Scheduling Policy for Federated Learning in Mobile Edge Networks", 2020. Left out: that
-good channels are preferred among devices of similar age, by how many subchannels each would need.
+Yang, Arafa, Quek, Poor: "Age-Based Scheduling Policy for Federated Learning in Mobile Edge Networks", 2020. Left out:
+the preference for good channels among devices of similar age, by the number of subchannels that each would need.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .base import Algorithm, Amplitudes, Event, normalise, weights
 class AgeBased(Algorithm):
     """w + mean dw_k over the `participants` devices of the greatest age; age <- 0 for them, age + 1 for all others.
 
-    That makes the largest age, and any sum of f(age) with f rising, as small as it can be.
+    This choice minimises the largest age, and any sum of f(age) with rising f.
     """
 
     participants: int | None = setting(
         None, low=1, doc="Devices that count in a round; absent: as many as PAOTA has ready on average."
     )
-    payload: ClassVar[str] = "update"
+    payload = "update"
     over_the_air: ClassVar[bool] = False
 
     @property

@@ -1,8 +1,8 @@
-"""Air-FedGA: groups of similar speed compute over the air inside, and reach the server asynchronously.
+"""Air-FedGA: groups of devices of similar speed aggregate over the air and reach the server asynchronously.
 
 Ma, Zhou, Hou, Liu, Xu, Miao, Jia: "Air-FedGA: A Grouping Asynchronous Federated Learning Mechanism Exploiting
-Over-the-air Computation", 2025. Its full text was not at hand: that groups are made, that devices scale
-their power alike and that the server has a denoising factor of its own is the paper's, how is our reading.
+Over-the-air Computation", 2025. We did not have its full text. Groups, alike scaling of power and the
+server's denoising factor are the paper's; their exact form is our reading.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from ..power.policy import amplitude_cap
 from ..power.settings import Power
 from ..timing.schemes import Grouped
 from .base import Algorithm, Amplitudes, Event, Heard, Step, average
-from .staleness import FUNCTIONS, staleness_weight
+from .fedasync import FUNCTIONS, staleness_weight
 
 
 @dataclass(frozen=True, kw_only=True)
 class AirFedGa(Algorithm):
     """w <- (1 - b_t) w + b_t wbar, wbar the group's mean by samples as received, b_t = mixing * s(staleness).
 
-    Inside the group p_k = c D_k with the largest common c that no device's cap forbids, so that the air itself weighs
-    by samples. Groups are made by the latency of the first training. The server divides by c D, D the group's samples,
-    or with `denoising` by sqrt(eta) D, which makes the error (c/sqrt(eta) - 1)^2 |wbar|^2 + d sigma^2 / (2 eta D^2) least:
+    Inside the group p_k = c D_k with the largest common c that all caps allow, so the air itself weights by samples. The
+    latency of the first training decides the group. The server divides by c D, where D is the samples of the group. With
+    `denoising` it divides by sqrt(eta) D, which minimises (c/sqrt(eta) - 1)^2 |wbar|^2 + d sigma^2 / (2 eta D^2):
     sqrt(eta) = c + d sigma^2 / (2 c D^2 |wbar|^2), with the mean of |w_k| for |wbar|.
     """
 
     groups: int = setting(5, low=1, doc="Groups of devices of similar speed.")
-    denoising: bool = setting(False, doc="The server divides for the least error, not for the mean.")
+    denoising: bool = setting(False, doc="The server divides for the least error instead of the mean.")
     mixing: float = setting(0.6, above=0, high=1, doc="Share of a fresh group in the new model.", aliases=("alpha",))
-    staleness: str = setting("polynomial", options=FUNCTIONS, doc="The function that discounts a stale group.")
+    staleness: str = setting("polynomial", options=FUNCTIONS, doc="Function that discounts a stale group.")
     a: float = setting(0.5, low=0, doc="Steepness of that function.")
     b: float = setting(4.0, low=0, doc="Staleness at which the hinge begins.")
 

@@ -1,10 +1,12 @@
-"""What an algorithm is: a scheme (who takes part, when) and three steps that turn signals into the next model.
+"""The interface of an algorithm: a scheme (when the server aggregates, and which devices take part) and three steps.
 
     report       on the device    a few scalars for the control channel, from its own update and the broadcast models
-    amplitudes   on the server    how loud each device arrives, from those scalars and the air
-    next_model   on the server    w^(r+1) from the one vector that was heard
+    amplitudes   on the server    amplitude at which each device arrives, from those scalars and the channel
+    next_model   on the server    w^(r+1) from the one received vector
 
-Over the air the server hears a sum and nothing else, so no step is handed the devices' models.
+Over the air the server receives only a sum, so no step gets the devices' models.
+
+Axes: n devices that take part (padded), K devices in all, d parameters, m numbers of a signal.
 """
 
 from __future__ import annotations
@@ -12,188 +14,195 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from ..air.uplink import Uplink
 from ..base.settings import setting
 from ..power.settings import Power
 from ..timing.scheme import Scheme
 from ..timing.schemes import Synchronous
+from ..training.settings import Training
 
-Report = Mapping[str, Float[Array, "..."]]
+Report: TypeAlias = Mapping[str, Float[Array, "..."]]
 
 
 class DeviceResult(NamedTuple):
-    """What one device knows when its local training is over."""
+    """The knowledge of one device after its local training."""
 
     local_model: Float[Array, " d"]  # w_k after its local steps
     update: Float[Array, " d"]  # dw_k = w_k - w^(r-s_k)
     loss: Float[Array, ""]  # mean over its mini-batches
-    staleness: Int[Array, ""]  # s_k
+    staleness: Int[Array, ""]  # s_k in rounds
     num_samples: Float[Array, ""]  # D_k
     model: Float[Array, " d"]  # w^r as broadcast
     previous_model: Float[Array, " d"]  # w^(r-1); w^r itself in round 0
-    memory: Any = ()  # what this device kept when it last took part, as `Algorithm.memory` makes it
-    state: Any = ()  # the server's, broadcast with the model
-    key: Any = None  # for draws of the device in this round; None unless the algorithm `draws`
+    memory: PyTree[Array] = ()  # kept since the device last took part, of the form of `Algorithm.memory`
+    state: PyTree[Array] = ()  # the server's state, broadcast with the model
+    key: Key[Array, ""] | None = None  # for random draws of the device; None unless the algorithm `draws`
 
 
 class Event(NamedTuple):
-    """One aggregation, round r, as the server sees it. n: devices that take part, padded; d: parameters."""
+    """One aggregation, round r, as the server sees it."""
 
     round: Int[Array, ""]  # r
     model: Float[Array, " d"]  # w^r
     previous_model: Float[Array, " d"]  # w^(r-1); w^r itself in round 0
     device: Int[Array, " n"]  # k
-    ready: Bool[Array, " n"]  # False is padding, or a device that may not send
-    staleness: Int[Array, " n"]  # s_k
+    ready: Bool[Array, " n"]  # False for padding and for devices that may not send
+    staleness: Int[Array, " n"]  # s_k in rounds
     num_samples: Float[Array, " n"]  # D_k
     energy: Float[Array, " n"]  # |payload_k|^2
-    report: Report  # what the devices reported, [n] each
+    report: Report  # the reports of the devices, [n] each
     num_devices: Float[Array, ""]  # K, ready or not
-    state: Any  # what `init` or the last `next_model` left
-    aborted: Int[Array, ""] | int = 0  # trainings that this event ends unfinished; those devices begin anew, too
-    group: Int[Array, ""] | int = 0  # whose event it is, of a scheme that numbers its groups; the quickest is 0
+    state: PyTree[Array]  # from `init` or the last `next_model`
+    aborted: Int[Array, ""] | int = 0  # trainings that this event ends unfinished; their devices start again
+    group: Int[Array, ""] | int = 0  # group of the event, for a scheme with groups; the fastest group is 0
 
 
 class Amplitudes(NamedTuple):
-    """How loud everybody arrives, and what the server divides the sum by. The weights are amplitude / divisor."""
+    """Amplitude of each device, and the divisor of the received sum. The weights are amplitude / divisor."""
 
-    amplitude: Float[Array, " n"]  # p_k, 0 is silence; of a digital rule: the weight itself
+    amplitude: Float[Array, " n"]  # p_k, 0 is silence; for a digital algorithm the weight itself
     divisor: Float[Array, ""] | float
 
 
 class Heard(NamedTuple):
-    """What has reached the server."""
+    """The signal that has reached the server."""
 
-    received: Float[Array, " d"]  # y / divisor
-    amplitude: Float[Array, " n"]
-    transmit_power_w: Float[Array, " n"] | None = None  # |phi_k payload_k|^2 over the air; NaN for a digital rule
-    max_power_w: Float[Array, ...] | None = None  # P_max
+    received: Float[Array, " m"]  # y / divisor; m = d unless the algorithm has its own signal
+    amplitude: Float[Array, " n"]  # p_k
+    transmit_power_w: Float[Array, " n"] | None = None  # |phi_k payload_k|^2 in W; NaN for a digital algorithm
+    max_power_w: Float[Array, ""] | Float[Array, " n"] | None = None  # P_max in W
 
 
 class Step(NamedTuple):
     """The end of a round."""
 
     model: Float[Array, " d"]  # w^(r+1)
-    state: Any = ()
-    share: Float[Array, ""] | float = 1.0  # of what was received, in the new model; for the record of the weights
+    state: PyTree[Array] = ()
+    share: Float[Array, ""] | float = 1.0  # of the received signal in the new model, for the record of the weights
 
 
 class Algorithm(abc.ABC):
-    """Subclass as a frozen dataclass; its fields are its settings in the experiment file.
+    """The base class of algorithms. Subclass it as a frozen dataclass; its fields are settings of the experiment file.
 
-    All three steps are pure and traceable. Where nobody sends, w^(r+1) = w^r and the state stays.
+    All three steps are pure and traceable. If no device sends, w^(r+1) = w^r and the state does not change.
     """
 
-    over_the_air: ClassVar[bool] = True  # False: every device uploads on its own, over the digital uplink of `[air]`
-    draws: ClassVar[bool] = False  # True: devices get a key for draws of their own, `DeviceResult.key`
-    told_amplitudes: ClassVar[bool] = True  # False: devices know how loud to be, and tell nobody their norm
+    payload: str = "model"  # what a device sends: its "model" or its "update"
+    over_the_air: ClassVar[bool] = True  # False: every device uploads separately over the digital uplink of `[air]`
+    draws: ClassVar[bool] = False  # True: devices get a key for random draws, `DeviceResult.key`
+    told_amplitudes: ClassVar[bool] = True  # False: devices choose their amplitudes without the server
 
     @property
     @abc.abstractmethod
     def scheme(self) -> Scheme:
-        """When the server aggregates, and whom it waits for."""
+        """The scheme, which decides when the server aggregates and which devices start."""
+
+    def for_training(self, training: Training) -> Self:
+        """Return the algorithm for these settings of `[training]`, or raise a `UserError`; by default itself."""
+        return self
 
     def signal(self, result: DeviceResult) -> Float[Array, " m"]:
-        """What the device sends; by default as `payload` says, the model w_k or the update dw_k (m = d).
+        """Return the signal of a device; by default the model w_k or the update dw_k, as `payload` says (m = d).
 
         A signal of another length arrives in `next_model` with that length.
         """
-        return result.local_model if getattr(self, "payload", "model") == "model" else result.update
+        return result.local_model if self.payload == "model" else result.update
 
     def symbols(self, num_parameters: int, packed: bool) -> int:
-        """How many symbols the signal takes: one for each of the d parameters, or for two of them where they are packed."""
+        """Return the number of symbols of a signal: one per parameter, or one per two parameters if packed."""
         return -(-num_parameters // 2) if packed else num_parameters
 
     def sensitivity(self, clip_norm: float) -> float | None:
-        """How far the signal can move when a device's data are replaced and |dw_k| <= `clip_norm`; None: not known.
+        """Return the largest change of the signal if a device's data are replaced and |dw_k| <= `clip_norm`.
 
-        Known for signals that are the model or the update; a rule with a signal of its own may say so itself.
+        It is known if the signal is the model or the update. Otherwise it is None, unless a subclass overrides it.
         """
         return 2 * clip_norm if type(self).signal is Algorithm.signal else None
 
     def broadcast(self, num_parameters: int) -> int:
-        """Numbers that the server has to broadcast before stale devices can report, beside the model; none by default."""
+        """Return the count of numbers, besides the model, that stale devices need before they report; by default 0."""
         return 0
 
     def announced_bits(self, num_parameters: int) -> int:
-        """Bits that the server broadcasts in every event beside the model, of its state for example; none by default."""
+        """Return the bits that the server broadcasts in every event besides the model; by default 0."""
         return 0
 
     def report(self, result: DeviceResult) -> Report:
-        """Scalars that the device tells the server over the control channel; none by default."""
+        """Return the scalars that a device sends over the control channel; by default none."""
         return {}
 
     def assumed(self, uplink: Uplink) -> Uplink:
-        """The air as this scheme takes it to be; by default as it is."""
+        """Return the channel that the algorithm assumes; by default the true one."""
         return uplink
 
     @abc.abstractmethod
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
-        """How loud each device arrives; what is said of devices that are not ready means nothing.
+        """Return the amplitudes; values of devices that are not ready have no effect.
 
         Args:
             event: the round as the server sees it.
-            uplink: the air.
+            uplink: the channel of the round.
             power: the settings of `[power]`.
 
         Returns:
-            p_k [n] and what the server divides by: `average(p, event)`, `weights(p, event)` or `Amplitudes(p, divisor)`.
+            p_k [n] and the divisor of the sum: `average(p, event)`, `weights(p, event)` or `Amplitudes(p, divisor)`.
         """
 
     def next_model(self, event: Event, heard: Heard) -> Step:
-        """By default the mean model itself, or w^r plus the mean update.  # Eq. Normalization
+        """Return the mean model itself, or w^r plus the mean update.  # Eq. Normalization
 
         Args:
             event: the round as the server sees it.
-            heard: the one vector [d] that reached it.
+            heard: the received vector.
 
         Returns:
             w^(r+1) and the new state.
         """
-        update = getattr(self, "payload", "model") == "update"
-        return Step(event.model + heard.received if update else heard.received, event.state)
+        return Step(event.model + heard.received if self.payload == "update" else heard.received, event.state)
 
-    def init(self, model: Float[Array, " d"]) -> Any:
-        """State that the server keeps between events beside the model; none by default."""
+    def init(self, model: Float[Array, " d"]) -> PyTree[Array]:
+        """Return the state that the server keeps between events besides the model; by default none."""
         return ()
 
-    def init_for(self, model: Float[Array, " d"], num_devices: int) -> Any:
-        """In place of `init`, for a server that keeps books on each of its K devices."""
+    def init_for(self, model: Float[Array, " d"], num_devices: int) -> PyTree[Array]:
+        """Return the state of a server that keeps records of each of its K devices; by default that of `init`."""
         return self.init(model)
 
-    def memory(self, model: Float[Array, " d"]) -> Any:
-        """What every device keeps for itself before its first event, a pytree; none by default. `model` is w^0."""
+    def memory(self, model: Float[Array, " d"]) -> PyTree[Array]:
+        """Return the memory of a device before its first event; by default none. `model` is w^0."""
         return ()
 
-    def remember(self, result: DeviceResult) -> Any:
-        """What the device keeps from now on, of the form that `memory` gave it; asked only of devices that have sent."""
+    def remember(self, result: DeviceResult) -> PyTree[Array]:
+        """Return the new memory of a device that has sent, in the form of `memory`."""
         return result.memory
 
-    def gradient_shift(self, memory: Any, state: Any) -> Float[Array, " d"]:
-        """What one device adds to every gradient of its local training, from its memory and the server's state.
+    def gradient_shift(self, memory: PyTree[Array], state: PyTree[Array]) -> Float[Array, " d"]:
+        """Return the vector that a device adds to every gradient of its local training; without an override, none.
 
-        Nothing unless it is overridden. The state is that of the event that the training ends in.
+        Args:
+            memory: the memory of the device.
+            state: the server's state in the event in which the training ends.
         """
         raise NotImplementedError
 
     @property
     def shifts_gradients(self) -> bool:
-        """Whether local training differs from plain training, as in SCAFFOLD."""
+        """True if local training differs from plain training, as in SCAFFOLD."""
         return type(self).gradient_shift is not Algorithm.gradient_shift
 
 
 @dataclass(frozen=True, kw_only=True)
 class SynchronousAlgorithm(Algorithm):
-    """Rounds with a common start. `participants` devices count, None: PAOTA's mean number of ready ones.
+    """Rounds with a common start. `participants` devices count, by default PAOTA's mean number of ready devices.
 
-    `selected` devices, drawn anew each round, start (None: as many as count); the first to finish count and the others
-    abort. `deadline_s` ends a round with whoever has finished.
+    A random choice of `selected` devices starts each round, by default as many as count. The first devices to finish count
+    and the others abort. `deadline_s` ends a round with the devices that have finished.
     """
 
     participants: int | None = setting(
@@ -210,7 +219,7 @@ class SynchronousAlgorithm(Algorithm):
     deadline_s: float | None = setting(
         None,
         above=0,
-        doc="Ends a round with whoever has finished; absent: everybody is waited for.",
+        doc="Time limit of a round, which then ends with the devices that have finished; absent: no limit.",
         aliases=("deadline",),
     )
 
@@ -220,14 +229,14 @@ class SynchronousAlgorithm(Algorithm):
 
 
 def keeps_memory(algorithm: Algorithm) -> bool:
-    """Whether its devices keep something from one event to the next."""
+    """Return True if devices keep a memory from one event to the next."""
     return bool(jax.tree.leaves(jax.eval_shape(lambda: algorithm.memory(jnp.zeros(1)))))
 
 
 def signal_size(algorithm: Algorithm, num_parameters: int) -> int:
-    """m: how many numbers its devices send, for d parameters. Nothing is computed."""
+    """Return m, the count of numbers in a device's signal for d parameters; nothing is computed."""
 
-    def signal() -> jax.Array:
+    def signal() -> Array:
         model, number = jnp.zeros(num_parameters), jnp.zeros(())
         key = jax.random.key(0) if algorithm.draws else None
         memory, state = algorithm.memory(model), algorithm.init_for(model, 1)
@@ -237,10 +246,10 @@ def signal_size(algorithm: Algorithm, num_parameters: int) -> int:
 
 
 def average(amplitude: Float[Array, " n"], event: Event) -> Amplitudes:
-    """A weighted mean: what is heard is divided by the sum of the amplitudes.
+    """Return the amplitudes of a weighted mean, whose divisor is their sum.
 
     Args:
-        amplitude: with which ready devices arrive, [n]; others are silent.
+        amplitude: amplitudes of ready devices; the others are silent.
         event: the round.
     """
     p = jnp.where(event.ready, amplitude, 0.0)
@@ -248,19 +257,19 @@ def average(amplitude: Float[Array, " n"], event: Event) -> Amplitudes:
 
 
 def weights(raw: Float[Array, " n"], event: Event) -> Amplitudes:
-    """Of a digital rule: devices count with given weights, as they are.
+    """Return given weights of a digital algorithm, which are not normalised.
 
     Args:
-        raw: the weights of ready devices, [n]; others count 0.
+        raw: the weights of ready devices; the others have weight 0.
         event: the round.
     """
     return Amplitudes(jnp.where(event.ready, raw, 0.0), 1.0)
 
 
-def normalise(raw: jax.Array) -> jax.Array:
-    """Nonnegative weights divided by their sum; zeros if there is none."""
+def normalise(raw: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Return nonnegative weights divided by their sum; zeros if the sum is zero."""
     return raw / _or_one(raw.sum())
 
 
-def _or_one(total: jax.Array) -> jax.Array:
+def _or_one(total: Float[Array, ""]) -> Float[Array, ""]:
     return jnp.where(total > 0, total, 1.0)

@@ -1,13 +1,12 @@
-"""Biased over-the-air learning: levels from statistics of the channel alone, unequal where devices are unequally far.
+"""Biased over-the-air learning: amplitudes from channel statistics alone, which differ with the distance of devices.
 
 Abrar, Michelusi: "Biased Over-the-Air Federated Learning under Wireless Heterogeneity", 2024. Both of its designs are here.
-The paper takes |update| <= G as given; here devices shorten longer ones. Rayleigh fading is assumed, as there.
+The paper assumes |update| <= G; here devices scale longer ones down. Both assume Rayleigh fading.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,15 +24,17 @@ HALVINGS = 50
 class BiasedOta(SynchronousAlgorithm):
     """Device k sends gamma_k dw_k / h_k if its budget allows that for |dw_k| = G, |h_k|^2 >= gamma_k^2 G^2 / P, else nothing.
 
-    With E|h_k|^2 = Lambda_k the mean of its amplitude is a_k = gamma_k exp(-gamma_k^2 G^2 / (P Lambda_k)); the server,
-    which knows Lambda_k only, divides by sum_k a_k. `design = "variance"`: each a_k as large as can be, which makes the
-    noise least, gamma_k^2 = P Lambda_k / (2 G^2); near devices then count more. `design = "unbiased"`: all a_k equal, to
-    the largest that the farthest can have.
+    With E|h_k|^2 = Lambda_k the mean amplitude is a_k = gamma_k exp(-gamma_k^2 G^2 / (P Lambda_k)). The server knows only
+    Lambda_k and divides by sum_k a_k. `design = "variance"` maximises each a_k, which minimises the noise:
+    gamma_k^2 = P Lambda_k / (2 G^2); near devices then have more weight. `design = "unbiased"` sets all a_k to the largest
+    value that the farthest device can reach.
     """
 
-    design: str = setting("variance", options=("variance", "unbiased"), doc="Least noise, or equal weights.")
-    max_norm: float = setting(1.0, above=0, doc="G: longer updates are shortened to this length.", aliases=("G_max",))
-    payload: ClassVar[str] = "update"
+    design: str = setting("variance", options=("variance", "unbiased"), doc="Least noise or equal weights.")
+    max_norm: float = setting(
+        1.0, above=0, doc="G: largest norm of an update; longer ones are scaled down.", aliases=("G_max",)
+    )
+    payload = "update"
 
     def signal(self, result: DeviceResult) -> Float[Array, " d"]:
         norm = jnp.linalg.norm(result.update)
@@ -51,14 +52,14 @@ class BiasedOta(SynchronousAlgorithm):
 
 
 def expected(x: Float[Array, " n"]) -> Float[Array, " n"]:
-    """x exp(-x^2): the mean amplitude of a device that sends x where |h|^2 / E|h|^2 >= x^2."""
+    """Return x exp(-x^2), the mean amplitude of a device that sends x where |h|^2 / E|h|^2 >= x^2."""
     return x * jnp.exp(-(x**2))
 
 
 def smaller_root(value: Float[Array, " n"]) -> Float[Array, " n"]:
-    """x in [0, sqrt(1/2)] with x exp(-x^2) = value, where it rises."""
+    """Return x in [0, sqrt(1/2)], where x exp(-x^2) rises, with x exp(-x^2) = value."""
 
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         middle = (ends[0] + ends[1]) / 2
         below = expected(middle) < value
         return jnp.where(below, middle, ends[0]), jnp.where(below, ends[1], middle)

@@ -1,8 +1,8 @@
-"""FedAT: tiers of similar speed, synchronous inside and asynchronous across; rarely heard tiers count more.
+"""FedAT: tiers of devices of similar speed, synchronous inside and asynchronous across; rare tiers have more weight.
 
 Chai, Chen, Anwar, Zhao, Cheng, Rangwala: "FedAT: A High-Performance and Communication-Efficient Federated Learning System
-with Asynchronous Tiers", 2021. Left out: its compression; everybody of a tier takes part. Its proximal term is
-`training.proximal`.
+with Asynchronous Tiers", 2021. Left out: its compression and the choice of devices inside a tier. Its proximal term
+is `training.proximal`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .base import Algorithm, Amplitudes, Event, Heard, Step, normalise, weights
 
 
 class TierModels(NamedTuple):
-    """What the server keeps: the newest model of every tier, and how often each has come. The quickest is the first."""
+    """State of the server: the newest model and the count of arrivals of every tier, the fastest tier first."""
 
     model: Float[Array, "M d"]
     times: Float[Array, " M"]
@@ -29,10 +29,10 @@ class TierModels(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FedAt(Algorithm):
-    """w = sum_m (T_(M+1-m) / T) w_m, T_m how often tier m of M has come and T = sum T_m; w_m is its mean by samples.
+    """w = sum_m (T_(M+1-m) / T) w_m, where T_m counts the arrivals of tier m, T = sum T_m, and w_m is its mean by samples.
 
-    The quickest tier counts as often as the slowest has come, and the other way round. So nothing moves before the slowest
-    tiers have come for the first time: their counterparts have no weight, as printed.
+    The weight of the fastest tier is the count of the slowest, and vice versa. As printed, the fastest tiers therefore have
+    no weight before the slowest have arrived for the first time.
     """
 
     tiers: int = setting(5, low=1, doc="Tiers M of devices of similar speed.", aliases=("num_tiers",))

@@ -1,4 +1,4 @@
-"""FedBuff: the server collects B updates, then takes one step along their discounted mean.
+"""FedBuff: the server collects B updates, then makes one step along their discounted mean.
 
 Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba: "Federated Learning with Buffered Asynchronous Aggregation", 2022.
 """
@@ -13,17 +13,17 @@ from ..base.settings import setting
 from ..power.settings import Power
 from ..timing.schemes import Buffered
 from .base import Algorithm, Amplitudes, Event, Heard, Step, weights
-from .staleness import staleness_weight
+from .fedasync import staleness_weight
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedBuff(Algorithm):
-    """w <- w + eta_g/B sum_i (1 + tau_i)^(-1/2) dw_i after every B arrivals. Divided by B, not by the discounts."""
+    """w <- w + eta_g/B sum_i (1 + tau_i)^(-1/2) dw_i after every B arrivals; the divisor is B, not the sum of discounts."""
 
-    buffer_size: int = setting(10, low=1, doc="Arrivals B that make an aggregation.", aliases=("B", "buffer"))
-    server_learning_rate: float = setting(1.0, above=0, doc="eta_g.", aliases=("server_lr",))
+    buffer_size: int = setting(10, low=1, doc="Arrivals B per aggregation.", aliases=("B", "buffer"))
+    server_learning_rate: float = setting(1.0, above=0, doc="Server learning rate eta_g.", aliases=("server_lr",))
     over_the_air: ClassVar[bool] = False
-    payload: ClassVar[str] = "update"
+    payload = "update"
 
     @property
     def scheme(self) -> Buffered:

@@ -18,7 +18,7 @@ class LocalSgd(SynchronousAlgorithm):
     """w^(r+1) = sum_k alpha_k w_k with equal weights, or by samples D_k."""
 
     weighting: str = setting(
-        "equal", options=("equal", "samples"), doc="Every device counts the same, or by its samples."
+        "equal", options=("equal", "samples"), doc="Equal weights, or weights by the samples of a device."
     )
     over_the_air: ClassVar[bool] = False
 

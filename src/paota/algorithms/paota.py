@@ -1,16 +1,23 @@
 """PAOTA, the paper's Algorithm 1: periodic aggregation over the air with optimised transmit power.
 
 Kou, Ji, Zhong, Zhang: "Semi-Asynchronous Federated Edge Learning for Over-the-air Computation".
+
+    Algorithm 1                                                  code
+    every dT seconds, with all devices that have finished:       the scheme `Periodic`
+        the devices report their similarity theta_k              `Paota.report`
+        the server chooses p_k by P2 (Eq. asy:power_control)     `Paota.amplitudes`
+        the devices send at once (Eq. Global_receive)            `Uplink.receive`
+        the server divides by varsigma (Eq. Normalization)       `Algorithm.next_model`
+        the devices get w^(r+1) and start the next training      the scheme `Periodic`
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, PyTree
 
 from ..air.uplink import Uplink
 from ..base.settings import setting
@@ -21,34 +28,35 @@ from .base import Algorithm, Amplitudes, DeviceResult, Event, Report
 
 
 class LastHeard(NamedTuple):
-    """What a device keeps with `similarity = "heard"`."""
+    """Memory of a device with `similarity = "heard"`."""
 
-    start: Float[Array, " d"]  # the model that its last training began with
+    start: Float[Array, " d"]  # the model at the start of its last training
     is_there: Float[Array, ""]  # 1, or 0 before its first training
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paota(Algorithm):
-    """`payload = "model"` sends w_k as printed; `"update"` sends dw_k, which the server adds to w^r.
+    """w^(r+1) = sum_k p_k w_k / sum_k p_k + noise over the ready devices, with amplitudes p_k that minimise the bound.
 
-    `similarity = "current"` compares dw_k with w^r - w^(r-1) as printed, which a stale device has to be told first;
-    `"heard"` with what it knows: from the model of its last training to that of this one.
+    `payload = "model"` sends w_k as printed; `"update"` sends dw_k, which the server adds to w^r. `similarity = "current"`
+    compares dw_k with w^r - w^(r-1) as printed, which the server first has to broadcast to stale devices. `"heard"`
+    compares it with a step that the device knows: from the model of its last training to that of this one.
     """
 
     payload: str = setting(
-        "model", options=("model", "update"), doc="What a device sends: its model, as the paper, or its update."
+        "model", options=("model", "update"), doc="Signal of a device: its model, as in the paper, or its update."
     )
     similarity: str = setting(
         "current",
         options=("current", "heard"),
-        doc="To which global step: the newest one, as the paper, or the last one that the device has heard.",
+        doc="Global step to compare with: the newest one, as in the paper, or the last one that the device knows.",
     )
     scheme = Periodic()
 
-    def memory(self, model: Float[Array, " d"]) -> Any:
+    def memory(self, model: Float[Array, " d"]) -> PyTree[Array]:
         return LastHeard(model, jnp.zeros(())) if self.similarity == "heard" else ()
 
-    def remember(self, result: DeviceResult) -> Any:
+    def remember(self, result: DeviceResult) -> PyTree[Array]:
         return LastHeard(result.local_model - result.update, jnp.ones(())) if self.similarity == "heard" else ()
 
     def broadcast(self, num_parameters: int) -> int:
@@ -57,7 +65,7 @@ class Paota(Algorithm):
     def report(self, result: DeviceResult) -> Report:
         step = result.model - result.previous_model
         if self.similarity == "heard":
-            last = result.memory  # where it started, from where it started before; not from rounding at first
+            last = result.memory  # `is_there` keeps the first step at exactly zero, without rounding
             step = last.is_there * (result.local_model - result.update - last.start)
         return {"similarity": similarity_factor(result.update, step)}
 
@@ -72,15 +80,15 @@ class Paota(Algorithm):
         return Amplitudes(p, divisor=p.sum())  # varsigma of Eq. Normalization
 
 
-def staleness_factor(staleness: jax.Array, omega: float) -> jax.Array:
-    """rho_k = Omega / (s_k + Omega), 1 for a fresh update."""
+def staleness_factor(staleness: Int[Array, " n"], omega: float) -> Float[Array, " n"]:
+    """Return rho_k = Omega / (s_k + Omega), which is 1 for a fresh update."""
     return omega / (staleness + omega)
 
 
-def similarity_factor(update: jax.Array, global_step: jax.Array) -> jax.Array:
-    """theta_k = (cos(dw_k, w^r - w^(r-1)) + 1) / 2 in [0, 1], from two vectors [d].
+def similarity_factor(update: Float[Array, " d"], global_step: Float[Array, " d"]) -> Float[Array, ""]:
+    """Return theta_k = (cos(dw_k, w^r - w^(r-1)) + 1) / 2 in [0, 1].
 
-    The cosine is taken as 0 where either vector is zero, so theta = 1/2 in round 0, which the paper leaves open.
+    The cosine counts as 0 if a vector is zero, so theta = 1/2 in round 0, which the paper leaves open.
     """
     length = jnp.linalg.norm(update) * jnp.linalg.norm(global_step)
     cosine = jnp.where(length > 0, update @ global_step / jnp.where(length > 0, length, 1.0), 0.0)

@@ -1,13 +1,13 @@
-"""PAOTA+: whoever is ready sends at once, all aligned to one level; the loop's delay sets the step of what changes
-quickly, and what goes on in one direction is driven further. Restarts where they are quicker and leave nobody out.
+"""PAOTA+: ready devices send at once, aligned to one level, and the delay of the loop limits the step.
 
-Of this project; derivation, stability limit and measurements are in docs/paota-plus.md.
+Directions that persist get a larger step. Devices restart together if that is faster and leaves no device out. The
+algorithm is from this project; docs/paota-plus.md has its derivation, stability limit and measurements.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,15 +23,16 @@ from .base import Algorithm, Amplitudes, Event, Heard, Step
 from .threshold import aligned_level
 
 LATEST = 128  # versions; later updates count as that late
-FREQUENCIES = 1024  # at which the loop is looked at
+FREQUENCIES = 1024  # at which the characteristic equation is evaluated
+Scalar: TypeAlias = Float[Array, ""] | float
 
 
 class Motion(NamedTuple):
-    """What the server keeps."""
+    """State of the server."""
 
     newest: Float[Array, " d"]  # m
     trend: Float[Array, " d"]  # v: m, smoothed over `memory_turns` turns
-    late: Float[Array, " S"]  # turns of updates that were 0, 1, 2, ... versions old; older turns count less
+    late: Float[Array, " S"]  # turns of updates that were 0, 1, 2, ... versions stale; older turns count less
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,30 +41,33 @@ class PaotaPlus(Algorithm):
 
         m <- (1 + lead) s - lead m,   v <- v + (n / U) (m - v) / memory_turns
 
-    U counts the trainings under way that are or will be heard.
-    It is K, and n where the event aborts all others (then nothing is late and `lead` is 0). Devices arrive with
-    p_k = min(t, p_k^max), t the level of least error. By Little's law `gain` is the gain of the whole loop, whatever the
-    latencies: `boldness` times the largest for which the loop is stable, with updates as late as they have been so far
-    (see `stability_limit`). Directions that change slowly get (1 + boost) times as much. Transmissions keep every device's
-    budget, whatever `power.cap` says.
+    U counts the trainings under way whose updates are or will be received. It is K, or n if the event aborts all others;
+    then no update is late and `lead` is 0. Devices arrive with p_k = min(t, p_k^max), where t is the level of least error.
+    By Little's law `gain` is the gain of the whole loop for any latencies. It is `boldness` times the largest gain for
+    which the loop is stable with the delays so far (see `stability_limit`). Directions that change slowly get (1 + boost)
+    times as much. Transmissions keep every device's budget for any `power.cap`.
     """
 
-    share: float = setting(0.2, above=0, high=1, doc="Share of all devices that have to be ready for an aggregation.")
-    restart_share: float = setting(0.3, above=0, high=1, doc="The same where everybody begins anew after it.")
-    restarts: bool = setting(True, doc="Begin anew where latencies are redrawn and it is quicker; false: abort nobody.")
+    share: float = setting(0.2, above=0, high=1, doc="Share of all devices that must be ready for an aggregation.")
+    restart_share: float = setting(
+        0.3, above=0, high=1, doc="The same share if all devices restart after the aggregation."
+    )
+    restarts: bool = setting(
+        True, doc="Restart all devices if latencies are redrawn and it is faster; false: abort no device."
+    )
     boldness: float = setting(
-        0.85, above=0, doc="The loop's gain, as a share of the largest that is stable with updates as late as they are."
+        0.85, above=0, doc="Gain of the loop as a share of the largest stable gain at the observed delays."
     )
     gain: float | None = setting(
-        None, above=0, doc="A fixed gain instead: an update moves the model by gain / K of itself at first."
+        None, above=0, doc="Fixed gain instead: an update moves the model by gain / K of itself at first."
     )
-    # With a fifth ready, 0.65 has the highest limit at equal latencies.
-    lead: float = setting(0.65, low=0, high=1, doc="Makes up for a part of the delay.")
-    boost: float = setting(3.0, low=0, doc="How much further the model goes where it keeps its direction.")
+    # With a fifth of the devices ready, 0.65 has the highest limit at equal latencies.
+    lead: float = setting(0.65, low=0, high=1, doc="Compensation of a part of the delay.")
+    boost: float = setting(3.0, low=0, doc="Extra step of the model in directions that persist.")
     memory_turns: float = setting(
-        6.0, low=1, doc="Over which directions are compared, in turns: a training and the wait."
+        6.0, low=1, doc="Memory of the directions in turns; a turn is a training and the wait."
     )
-    payload: ClassVar[str] = "update"
+    payload = "update"
 
     @property
     def scheme(self) -> ShareReadyOrRestart:
@@ -76,7 +80,7 @@ class PaotaPlus(Algorithm):
         return Amplitudes(p, divisor=t * under_way(event) / self._gain(event))
 
     def init(self, model: Float[Array, " d"]) -> Motion:
-        # To begin with, a turn as if everybody took equally long, which admits little.
+        # At first, a turn with equal latencies of all devices, which allows only a small gain.
         return Motion(jnp.zeros_like(model), jnp.zeros_like(model), all_late_by(1 / self.share - 1))
 
     def next_model(self, event: Event, heard: Heard) -> Step:
@@ -86,7 +90,7 @@ class PaotaPlus(Algorithm):
         trend = event.state.trend + arrived * (newest - event.state.trend) / self.memory_turns
         return Step(event.model + newest + self.boost * trend, state=Motion(newest, trend, self._late(event)))
 
-    def _gain(self, event: Event) -> Float[Array, ""] | float:
+    def _gain(self, event: Event) -> Scalar:
         if self.gain is not None:
             return self.gain
         late = jnp.where(fresh(event), all_late_by(0.0), self._late(event))
@@ -95,7 +99,7 @@ class PaotaPlus(Algorithm):
         return self.boldness * largest_gain(late, share, lead=lead, boost=self.boost, memory_turns=self.memory_turns)
 
     def _late(self, event: Event) -> Float[Array, " S"]:
-        """`Motion.late` with this event. Trainings of version 0 all began together and say nothing about later ones."""
+        """Return `Motion.late` with this event. Trainings of version 0 began together and do not predict later ones."""
         counts = event.ready & (event.staleness < event.round) & ~fresh(event)
         late = jnp.minimum(event.staleness, LATEST - 1)
         new = jnp.zeros(LATEST).at[late].add(jnp.where(counts, 1.0, 0.0)) / event.num_devices
@@ -103,28 +107,34 @@ class PaotaPlus(Algorithm):
 
 
 def fresh(event: Event) -> Bool[Array, ""]:
-    """Whether all began from the newest model and nobody is on the way any more: no update is or will be late."""
+    """Return True if all devices began from the newest model and no other training is under way, so no update is late."""
     alone = (event.aborted > 0) | (event.ready.sum() >= event.num_devices)
     return alone & (jnp.where(event.ready, event.staleness, 0).max(initial=0) == 0)
 
 
 def under_way(event: Event) -> Float[Array, ""]:
-    """U: trainings that were under way before this event, without those that it aborts."""
+    """Return U, the trainings that were under way before this event, without those that it aborts."""
     return jnp.where(fresh(event), jnp.maximum(event.ready.sum(), 1), event.num_devices)
 
 
-def all_late_by(versions: Float[Array, ""] | float) -> Float[Array, " S"]:
-    """A turn in which all updates are so late, rounded."""
+def all_late_by(versions: Scalar) -> Float[Array, " S"]:
+    """Return a turn in which all updates are late by `versions`, rounded."""
     return (jnp.arange(LATEST) == jnp.round(jnp.minimum(versions, LATEST - 1.0))).astype(jnp.float32)
 
 
 def largest_gain(
-    late: Float[Array, " S"], share: Float[Array, ""], *, lead: Any, boost: Any, memory_turns: Any
+    late: Float[Array, " S"], share: Float[Array, ""], *, lead: Scalar, boost: float, memory_turns: float
 ) -> Float[Array, ""]:
-    """`stability_limit` inside a compiled program, `late` need not sum to 1.
+    """Return `stability_limit` inside a compiled program.
 
-    On the unit circle the characteristic equation asks for one gain at each frequency; the least one that is real is the
-    limit.
+    On the unit circle the characteristic equation has one gain for each frequency. The least real one is the limit.
+
+    Args:
+        late: turns of updates by their staleness, [S]; the sum need not be 1.
+        share: as for `stability_limit`.
+        lead: as for `PaotaPlus`.
+        boost: as for `PaotaPlus`.
+        memory_turns: as for `PaotaPlus`.
     """
     fractions = late / late.sum()
     b = 1 - share / memory_turns
@@ -143,12 +153,18 @@ def largest_gain(
 def stability_limit(
     staleness: ArrayLike, share: float, *, lead: float = 0.0, boost: float = 0.0, memory_turns: float = 1.0
 ) -> float:
-    """The largest gain for which the loop is stable, where every local training contracts by h <= 1 (divide it by h).
+    """Return the largest stable gain of the loop if every local training contracts by h <= 1 (divide it by h).
 
-    `staleness` [S]: shares of the updates that are 0, 1, 2, ... versions old; they sum to 1. `share`: of all trainings
-    under way in an event (1 where the others are aborted). With dw_k = -h w^(r-s_k) and b = 1 - share / memory_turns the
-    characteristic polynomial is (z - 1)(z + lead)(z - b) z^(S-1) + (1 + lead) gain share ((1 + boost (1 - b)) z - b)
-    sum_s staleness_s z^(S-s); the first gain that brings a root onto the unit circle is returned.
+    With dw_k = -h w^(r-s_k) and b = 1 - share / memory_turns the characteristic polynomial is
+    (z - 1)(z + lead)(z - b) z^(S-1) + (1 + lead) gain share ((1 + boost (1 - b)) z - b) sum_s staleness_s z^(S-s). The
+    result is the first gain that brings a root onto the unit circle.
+
+    Args:
+        staleness: shares of the updates that are 0, 1, 2, ... versions stale, [S]; their sum is 1.
+        share: share of all trainings under way that an event aggregates (1 if it aborts the others).
+        lead: as for `PaotaPlus`.
+        boost: as for `PaotaPlus`.
+        memory_turns: as for `PaotaPlus`.
     """
     fractions = np.asarray(staleness, float)
     b = 1 - share / memory_turns

@@ -1,8 +1,8 @@
-"""SA-AirFed: semi-asynchronous aggregation over the air, its weights by a convex programme over staleness and noise.
+"""SA-AirFed: semi-asynchronous aggregation over the air with weights from a convex programme over staleness and noise.
 
 Zheng, Deng, Yi, Shin, Nallanathan: "Over-the-Air Computation Enabled Semi-Asynchronous Wireless Federated Learning", 2025.
-Its full text was not at hand. That the weights are those of a convex quadratic programme which weighs staleness against
-the noise of the air is the paper's; the programme below is our reading, and its scheduling is PAOTA's.
+We did not have its full text. The paper chooses weights by a convex quadratic programme that balances staleness and noise.
+The programme below is our reading of it, and its scheduling is PAOTA's.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class SaAirFed(Algorithm):
     """min over weights alpha and t:  sum_k alpha_k^2 + (staleness / n) sum_k alpha_k s_k + N t^2,
     under sum alpha = 1, 0 <= alpha_k <= t p_k^max.
 
-    Devices arrive with p_k = alpha_k / t and the server multiplies by t, so that N t^2 is the noise in the model:
-    N = d sigma^2 / (2 E), in units of the mean |payload_k|^2 = E. The first term is the spread of the updates.
+    Devices arrive with p_k = alpha_k / t and the server multiplies by t, so N t^2 is the noise in the model, with
+    N = d sigma^2 / (2 E) in units of the mean |payload_k|^2 = E. The first term is the spread of the updates.
     """
 
-    staleness: float = setting(0.5, low=0, doc="What a version of staleness costs; 0: only noise and spread count.")
-    payload: str = setting("update", options=("model", "update"), doc="What a device sends.")
+    staleness: float = setting(0.5, low=0, doc="Cost of one version of staleness; 0: only noise and spread count.")
+    payload: str = setting("update", options=("model", "update"), doc="Signal of a device.")
     scheme = Periodic()
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
@@ -48,15 +48,20 @@ class SaAirFed(Algorithm):
 def least_error(
     price: Float[Array, " n"], p_max: Float[Array, " n"], noise: Float[Array, ""]
 ) -> tuple[Float[Array, " n"], Float[Array, ""]]:
-    """(alpha [n], t) that minimise sum alpha^2 + price . alpha + noise t^2; devices with p_max = 0 get no weight.
+    """Return (alpha, t) that minimise sum alpha^2 + price . alpha + noise t^2; devices with p_max = 0 get no weight.
 
-    For a given t, alpha_k = clip(mu - price_k / 2, 0, t p_k^max) with the mu that makes them sum to 1. The slope in t is
-    2 noise t - sum_k 2 (mu - price_k / 2 - t p_k^max)+ p_k^max and rises: both by bisection. Where noise is zero, of all
-    the best t it is the smallest, which is the loudest.
+    For a given t, alpha_k = clip(mu - price_k / 2, 0, t p_k^max) with the mu that makes them sum to 1. The slope in t,
+    2 noise t - sum_k 2 (mu - price_k / 2 - t p_k^max)+ p_k^max, rises. Bisection finds both mu and t. Without noise it
+    returns the smallest of the best t, which gives the largest amplitudes.
+
+    Args:
+        price: cost of each device's staleness, [n].
+        p_max: largest amplitudes, [n].
+        noise: N.
     """
 
-    def weights(t: jax.Array) -> tuple[Float[Array, " n"], jax.Array]:
-        def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def weights(t: Array) -> tuple[Float[Array, " n"], Array]:
+        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             middle = (ends[0] + ends[1]) / 2
             below = jnp.clip(middle - price / 2, 0.0, t * p_max).sum() < 1
             return jnp.where(below, middle, ends[0]), jnp.where(below, ends[1], middle)
@@ -65,7 +70,7 @@ def least_error(
         _, mu = jax.lax.fori_loop(0, HALVINGS, halve, (jnp.zeros_like(highest), highest))
         return jnp.clip(mu - price / 2, 0.0, t * p_max), mu
 
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         t = (ends[0] + ends[1]) / 2
         mu = weights(t)[1]
         slope = noise * t - jnp.sum(jnp.maximum(mu - price / 2 - t * p_max, 0.0) * p_max)
@@ -73,7 +78,7 @@ def least_error(
 
     total = jnp.where(p_max.sum() > 0, p_max.sum(), 1.0)
     weakest = jnp.min(jnp.where(p_max > 0, p_max, jnp.inf))
-    most = jnp.where(jnp.isfinite(weakest), 1 / weakest, 1.0)  # there nobody's cap binds
+    most = jnp.where(jnp.isfinite(weakest), 1 / weakest, 1.0)  # where no cap binds
     _, t = jax.lax.fori_loop(0, HALVINGS, halve, (1 / total, most))
     alpha, _ = weights(t)
     return alpha / jnp.where(alpha.sum() > 0, alpha.sum(), 1.0), t

@@ -1,7 +1,7 @@
-"""SAOTA: semi-asynchronous aggregation over the air inside a mean power, by queues of what devices have overdrawn.
+"""SAOTA: semi-asynchronous aggregation over the air within a mean power, by virtual queues of radiated energy.
 
 Kou, Ji, Zhong, Zhang and others: "Semi-Asynchronous Over-the-Air Federated Learning Over Heterogeneous Edge Devices", 2024.
-Its full text was not at hand. The form p_k = min(P_max, V a_k / S^3), the queues and the bisection are the paper's; the
+We did not have its full text. The form p_k = min(P_max, V a_k / S^3), the queues and the bisection are the paper's; the
 objective behind it, and with it a_k, is our reading.
 """
 
@@ -19,7 +19,7 @@ from ..power.policy import amplitude_cap
 from ..power.settings import Power
 from ..timing.schemes import Periodic
 from .base import Algorithm, Amplitudes, Event, Heard, Step, average
-from .queues import Queues, after, amplitude_at, debts, no_debts
+from .energy_aware import Queues, after, amplitude_at, debts, no_debts
 
 HALVINGS = 60  # more than a float has bits
 
@@ -29,14 +29,14 @@ class Saota(Algorithm):
     """p minimises V / S^2 + sum_k Q_k (p_k / q_k)^2 under p_k <= p_k^max; S = sum p, and the server divides by S.
 
     Noise in the model falls as 1/S^2, term (e) of the paper's bound. q_k is the amplitude at which device k radiates its
-    mean power, Q_k its queue. Where the derivative is zero, p_k = min(p_k^max, V a_k / S^3) with a_k = q_k^2 / Q_k.
+    mean power, and Q_k its queue. At zero derivative, p_k = min(p_k^max, V a_k / S^3) with a_k = q_k^2 / Q_k.
     """
 
-    mean_power_w: float = setting(5.0, above=0, doc="That a device may radiate in the mean of all rounds.")
+    mean_power_w: float = setting(5.0, above=0, doc="Power that a device may radiate in the mean of all rounds.")
     tradeoff: float = setting(
-        1e6, above=0, doc="V: the larger, the louder, and the later the mean is kept.", aliases=("V",)
+        1e6, above=0, doc="V: the larger, the larger the amplitudes, and the later the mean is kept.", aliases=("V",)
     )
-    payload: str = setting("update", options=("model", "update"), doc="What a device sends.")
+    payload: str = setting("update", options=("model", "update"), doc="Signal of a device.")
     scheme = Periodic()
 
     def init_for(self, model: Float[Array, " d"], num_devices: int) -> Queues:
@@ -55,16 +55,20 @@ class Saota(Algorithm):
 
 
 def balanced(va: Float[Array, " n"], p_max: Float[Array, " n"]) -> Float[Array, " n"]:
-    """p_k = min(p_k^max, V a_k / S^3) with S = sum p, from V a_k [n].
+    """Return p_k = min(p_k^max, V a_k / S^3) with S = sum p.
 
-    The right side falls in S and the left one rises, so that they meet once: by bisection.
+    The right side falls in S and the left side rises, so they meet once; bisection finds S.
+
+    Args:
+        va: V a_k, [n].
+        p_max: largest amplitudes, [n].
     """
 
-    def at(total: jax.Array) -> Float[Array, " n"]:
+    def at(total: Float[Array, ""]) -> Float[Array, " n"]:
         cube = total**3
         return jnp.minimum(p_max, jnp.where(cube > 0, va / jnp.where(cube > 0, cube, 1.0), jnp.inf))
 
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
         middle = (low + high) / 2
         below = at(middle).sum() > middle

@@ -1,7 +1,7 @@
-"""TT-Fed: the server aggregates every dT; devices of similar speed form tiers, and tier m takes part in every m-th period.
+"""TT-Fed: the server aggregates every dT, and tier m of devices of similar speed takes part in every m-th period.
 
-Zhou, Deng, Xia, Wu, Bennis: "Time-Triggered Federated Learning Over Wireless Networks", 2022. It is the scheme that
-PAOTA's timing comes from. Its joint choice of users and bandwidth is left out: everybody in a tier that is due takes part.
+Zhou, Deng, Xia, Wu, Bennis: "Time-Triggered Federated Learning Over Wireless Networks", 2022. PAOTA's
+timing comes from this scheme. Left out: its joint choice of users and bandwidth. All devices of a due tier take part.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .base import Algorithm, Amplitudes, Event, normalise, weights
 class TtFed(Algorithm):
     """w^(r+1) = sum_k lambda_k w_k over the tiers that are due, lambda_k proportional to D_k m_k.
 
-    m_k = 1 + s_k periods is what the device took. A tier that takes part m times more rarely counts m times more when it
-    does, beside others. That undoes a part of the bias towards fast tiers, not all of it: in an event of their own these
-    have all the weight.
+    The training of a device took m_k = 1 + s_k periods. A tier that takes part m times more rarely has m times more weight
+    beside others. This removes a part of the bias towards fast tiers, but not all: alone in an event they have all the
+    weight.
     """
 
     over_the_air: ClassVar[bool] = False

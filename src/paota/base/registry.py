@@ -145,10 +145,10 @@ ALGORITHMS = Registry(
     tt_fed="paota.algorithms.tt_fed:TtFed",
     air_fedga="paota.algorithms.air_fedga:AirFedGa",
     baa="paota.algorithms.baa:Baa",
-    full_power="paota.algorithms.full_power:FullPower",
+    full_power="paota.algorithms.threshold:FullPower",
     threshold="paota.algorithms.threshold:Threshold",
     majority_vote="paota.algorithms.majority_vote:MajorityVote",
-    fsk_vote="paota.algorithms.fsk_vote:FskVote",
+    fsk_vote="paota.algorithms.majority_vote:FskVote",
     biased_ota="paota.algorithms.biased_ota:BiasedOta",
     age_top_k="paota.algorithms.age_top_k:AgeTopK",
     energy_aware="paota.algorithms.energy_aware:EnergyAware",
@@ -156,6 +156,7 @@ ALGORITHMS = Registry(
     saota="paota.algorithms.saota:Saota",
     sa_airfed="paota.algorithms.sa_airfed:SaAirFed",
     fedat="paota.algorithms.fedat:FedAt",
+    scaffold="paota.algorithms.scaffold:Scaffold",
 )
 MODELS = Registry(
     "model",

@@ -3,71 +3,59 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import math
-import os
 import sys
-import tempfile
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..base.errors import UserError
+import numpy as np
+
+from ..base.bounded import read_regular
+from ..base.errors import UserError, unknown_name
+from ..base.files import jsonable, write_csv, write_text
+from ..base.types import Subcommands, Table
+from ..power.problem import DEVICE_KEYS, SCALAR_KEYS, Constants
+from ..power.settings import MipOptions
 
 if TYPE_CHECKING:
-    from ..power import Solution
-    from ..power.problem import Problem
+    from ..power import Problem, Solution
 
 ROWS_SHOWN = 20
+MAX_BYTES = 256 * 2**20
+"""The largest instance that is read: room for several million devices."""
 
 _DESCRIPTION = """\
-Finds how loud each ready device sends, by minimising terms (d) and (e) of the convergence bound
+Computes the amplitude of each ready device by minimising terms (d) and (e) of the convergence bound
 (P1/P2 of the paper).
 
-JSON:  {"p_max": 15, "staleness": [0, 1, 2], "similarity": [0.2, 0.6, 0.9], "ready": [true, true, false]}
-CSV:   columns p_max, staleness, similarity, ready
-In both, rho may stand for staleness and theta for similarity, or lo and hi for all three.
+The instance is a JSON object:
+  {"p_max": 15, "staleness": [0, 1, 2], "similarity": [0.2, 0.6, 0.9], "ready": [true, true, false]}
+rho may replace staleness, theta may replace similarity, and lo and hi may replace all three.
 Constants: omega, smoothness, epsilon2, num_devices, num_parameters, noise_power_w (or bandwidth_hz and
-n0_dbm_per_hz), in the JSON object or as flags; flags win. What is left out has the paper's value."""
-
-_SCALAR_HELP = {
-    "omega": "staleness constant Omega (3)",
-    "smoothness": "smoothness L of the loss (10)",
-    "epsilon2": "eps^2 of the bound (1)",
-    "num_devices": "K of term (d) (as many as given)",
-    "num_parameters": "d, the size of the model (8070)",
-    "noise_power_w": "noise power sigma^2 in watt",
-    "bandwidth_hz": "bandwidth B in hertz (20e6)",
-    "n0_dbm_per_hz": "noise density N0 in dBm/Hz (-174)",
-}
-_OPTION_HELP: dict[str, tuple[str, type, str]] = {
-    "segments": ("--segments", int, "mip: chords for each square (16)"),
-    "tolerance": ("--tolerance", float, "mip: relative tolerance (1e-6)"),
-    "time_limit_s": ("--time-limit", float, "mip, qp: seconds (60)"),
-    "threads": ("--threads", int, "mip: threads of the solver (1)"),
-    "max_passes": ("--max-passes", int, "mip: most Dinkelbach passes (50)"),
-    "backend": ("--backend", str, "mip: highs, scip, cplex; qp: highs, clarabel"),
-    "coordinates": ("--coordinates", str, "mip: sum, or eigen as printed"),
-    "stopping": ("--stopping", str, "mip: mended, or printed (one pass)"),
-}
+n0_dbm_per_hz), in the JSON object or as flags; flags win. A missing constant has the paper's value."""
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+def add_parser(subparsers: Subcommands) -> argparse.ArgumentParser:
     """Add the command to the main parser; `run` does the work."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = subparsers.add_parser(
         "power",
         help="solve one power-control instance",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("instance", nargs="?", default="-", help="JSON or CSV file; - or nothing: standard input")
-    parser.add_argument("--method", default="exact", help="exact (default), mip (the paper's route), qp")
-    for name, (flag, kind, text) in _OPTION_HELP.items():
-        parser.add_argument(flag, dest=name, type=kind, help=text)
-    for name, text in _SCALAR_HELP.items():
-        kind = int if name in ("num_devices", "num_parameters") else float
-        parser.add_argument("--" + name.replace("_", "-"), dest=name, type=kind, help=text)
+    parser.add_argument("instance", nargs="?", default="-", help="JSON file; - or nothing: standard input")
+    parser.add_argument("--method", default="exact", help="exact (default) or mip (the paper's route)")
+    parser.add_argument("--backend", help=argparse.SUPPRESS)
+    for prefix, options in (("mip: ", MipOptions), ("", Constants)):
+        for field in fields(options):
+            flag = "--time-limit" if field.name == "time_limit_s" else "--" + field.name.replace("_", "-")
+            kind = {"int": int, "float": float, "str": str}[str(field.type).removesuffix(" | None")]
+            default = "" if field.default is None else f" (default {field.default})"
+            parser.add_argument(
+                flag, dest=field.name, type=kind, help=f"{prefix}{field.metadata['doc'].rstrip('.')}{default}"
+            )
     parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the result to FILE (.json or .csv)")
     parser.set_defaults(run=run)
@@ -75,118 +63,96 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Solve and show. A user's mistake raises UserError before anything is written."""
-    from ..power import problem_from, solve_problem
+    """Solve and show the instance. A user's mistake raises UserError before anything is written."""
+    from ..power import problem_from, solve_problem  # start-up time
 
+    if args.backend is not None:
+        raise UserError("--backend no longer exists: the integer programme is always solved by HiGHS")
     if args.out is not None and args.out.suffix.lower() not in (".json", ".csv"):
         raise UserError(f"--out {args.out}: the name must end in .json or .csv")
     problem = problem_from(**_with_flags(_instance(args.instance), args))
-    options = {name: getattr(args, name) for name in _OPTION_HELP if getattr(args, name) is not None}
+    options = {f.name: value for f in fields(MipOptions) if (value := getattr(args, f.name)) is not None}
     solution = solve_problem(problem, method=args.method, **options)
-    if args.out is not None:
-        as_csv = args.out.suffix.lower() == ".csv"
-        _write(args.out, _csv_text(problem, solution) if as_csv else _json_text(solution))
+    text = json.dumps(jsonable(vars(solution)), allow_nan=False) + "\n"
+    if args.out is not None and args.out.suffix.lower() == ".csv":
+        device, ready = np.arange(problem.hi.size), problem.ready.astype(int)
+        given = {"device": device, "ready": ready, "lo": problem.lo, "hi": problem.hi}
+        write_csv(args.out, given | {"power": solution.power, "beta": solution.beta})
+    elif args.out is not None:
+        write_text(args.out, text)
     if args.json:
-        sys.stdout.write(_json_text(solution))
+        sys.stdout.write(text)
     else:
         _show(problem, solution)
     return 0
 
 
-def _instance(name: str) -> dict[str, Any]:
-    from ..power.instance import parse, read_bounded
+def parse(data: bytes, source: str) -> Table:
+    """Return the arguments of `paota.power.problem_from` from the JSON text of an instance."""
 
+    def without_repeats(pairs: list[tuple[str, object]]) -> Table:
+        names = [name for name, _ in pairs]
+        if repeated := next((name for name in names if names.count(name) > 1), None):
+            raise UserError(f"{source}: the key '{repeated}' is given twice")
+        return dict(pairs)
+
+    try:
+        text = data.decode("utf-8-sig")
+        if not text.strip():
+            raise UserError(f"{source} is empty")
+        table = json.loads(text, object_pairs_hook=without_repeats)
+    except UnicodeDecodeError:
+        raise UserError(f"{source} is not UTF-8 text") from None
+    except RecursionError:
+        raise UserError(f"{source} is nested too deeply to be an instance") from None
+    except ValueError as error:
+        raise UserError(f"{source} is not valid JSON: {error}") from None
+    if not isinstance(table, dict):
+        raise UserError(f'{source} must hold one JSON object such as {{"p_max": [15, 15], ...}}')
+    for key, value in table.items():
+        if key not in DEVICE_KEYS + SCALAR_KEYS:
+            raise UserError(f"{source}: {unknown_name('key', key[:40], DEVICE_KEYS + SCALAR_KEYS)}")
+        if value is None:
+            raise UserError(f"{source}: {key} is null: give a value or leave the key out")
+    return table
+
+
+def _instance(name: str) -> Table:
+    """Return the instance in a file, or on standard input for "-"."""
     if name == "-":
         if sys.stdin.isatty():
             raise UserError("give an instance file, or send one to standard input")
-        return parse(read_bounded(sys.stdin.buffer, "standard input"), "standard input")
-    try:
-        with Path(name).open("rb") as stream:
-            data = read_bounded(stream, name)
-    except FileNotFoundError:
-        raise UserError(f"{name}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return parse(data, name)
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise UserError(f"standard input is larger than {MAX_BYTES >> 20} MiB")
+        return parse(data, "standard input")
+    if Path(name).suffix.lower() == ".csv":
+        raise UserError(f"{name}: CSV instances are no longer read: write a JSON object with one list per column")
+    return parse(read_regular(Path(name), most=MAX_BYTES), name)
 
 
-def _with_flags(arguments: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """The file's values with those of the flags over them; a noise flag also sets aside the file's other noise form."""
-    flags = {name: getattr(args, name) for name in _SCALAR_HELP if getattr(args, name) is not None}
-    density = ("bandwidth_hz", "n0_dbm_per_hz")
-    dropped = set(density) if "noise_power_w" in flags else set()
-    if any(name in flags for name in density):
-        dropped.add("noise_power_w")
+def _with_flags(arguments: Table, args: argparse.Namespace) -> Table:
+    """Return the file's values with those of the flags on top; a noise flag replaces the file's other noise form."""
+    flags = {name: value for name in SCALAR_KEYS if (value := getattr(args, name)) is not None}
+    density = {"bandwidth_hz", "n0_dbm_per_hz"}
+    dropped = density if "noise_power_w" in flags else {"noise_power_w"} if density & flags.keys() else set()
     return {name: value for name, value in arguments.items() if name not in dropped} | flags
 
 
-def as_dict(solution: Solution) -> dict[str, Any]:
-    """The solution as plain JSON values; what does not exist (nobody ready) or is infinite (c1 = 0) is null."""
-
-    def finite(number: float) -> float | None:
-        return number if math.isfinite(number) else None
-
-    return {
-        "method": solution.method,
-        "message": solution.message,
-        "objective": finite(solution.objective),
-        "term_d": finite(solution.term_d),
-        "term_e": finite(solution.term_e),
-        "level": finite(solution.level),
-        "kkt_residual": finite(solution.kkt_residual),
-        "gap": finite(solution.gap),
-        "unique": solution.unique,
-        "power": solution.power.tolist(),
-        "beta": solution.beta.tolist(),
-    }
-
-
-def _json_text(solution: Solution) -> str:
-    return json.dumps(as_dict(solution), allow_nan=False) + "\n"
-
-
-def _csv_text(problem: Problem, solution: Solution) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["device", "ready", "lo", "hi", "power", "beta"])
-    columns = (problem.lo, problem.hi, solution.power, solution.beta)
-    writer.writerows(
-        [k, int(is_ready), *values]
-        for k, (is_ready, *values) in enumerate(
-            zip(problem.ready.tolist(), *(column.tolist() for column in columns), strict=True)
-        )
-    )
-    return text.getvalue()
-
-
-def _write(path: Path, text: str) -> None:
-    """Write to a temporary name beside the target, then rename: a reader never sees half a file."""
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=path.name, suffix=".tmp", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink()
-            raise
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}") from None
-
-
 def _show(problem: Problem, solution: Solution) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
+    """Print the first devices, the certificate and the message."""
+    from rich.console import Console  # start-up time
+
+    from ..terminal.tables import print_table  # start-up time
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("device", "lo", "hi", "power", "beta", "where"):
-        table.add_column(heading, justify="left" if heading == "where" else "right")
     total = problem.hi.size
-    for k in range(min(total, ROWS_SHOWN)):
-        table.add_row(str(k), *_cells(problem, solution, k))
-    console.print(table)
+    shown = range(min(total, ROWS_SHOWN))
+    numbers = {"lo": problem.lo, "hi": problem.hi, "power": solution.power}
+    columns = [(name, [f"{values[k]:.6g}" for k in shown]) for name, values in numbers.items()]
+    columns += [("beta", [f"{solution.beta[k]:.4f}" for k in shown])]
+    columns += [("where", [_place(problem, float(solution.power[k]), k) for k in shown])]
+    print_table(console, "", ("device", [str(k) for k in shown]), columns)
     if total > ROWS_SHOWN:
         console.print(f"... and {total - ROWS_SHOWN} more devices; --json or --out FILE gives them all\n")
     kind = "the optimum is unique" if solution.unique else "other optima exist"
@@ -199,14 +165,13 @@ def _show(problem: Problem, solution: Solution) -> None:
         console.print(line)
 
 
-def _cells(problem: Problem, solution: Solution, k: int) -> tuple[str, ...]:
-    lo, hi, power = (float(values[k]) for values in (problem.lo, problem.hi, solution.power))
+def _place(problem: Problem, power: float, k: int) -> str:
+    """Return the place of a device's amplitude in its box."""
+    lo, hi = float(problem.lo[k]), float(problem.hi[k])
     if not problem.ready[k]:
-        where = "not ready"
-    elif lo == hi:
-        where = "fixed"
-    elif math.isclose(power, hi):
-        where = "at hi"
-    else:
-        where = "at lo" if math.isclose(power, lo) else "free"
-    return (*(f"{value:.6g}" for value in (lo, hi, power)), f"{solution.beta[k]:.4f}", where)
+        return "not ready"
+    if lo == hi:
+        return "fixed"
+    if math.isclose(power, hi):
+        return "at hi"
+    return "at lo" if math.isclose(power, lo) else "free"

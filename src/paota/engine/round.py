@@ -18,8 +18,8 @@ from ..algorithms.base import Algorithm, DeviceResult, Event, Heard, Report
 from ..base.rng import Purpose, draw_key
 from ..faults.signals import Checked, corrupt_and_guard, disturb
 from ..power.settings import Power
+from ..server import ServerSettings
 from ..server.optimisers import NoOptimiser
-from ..server.settings import ServerSettings
 from ..training.learner import Trained
 from .blocks import Blocks, DeviceSignals, Gains, Sums
 from .structures import EventInputs, RoundConfig, State

@@ -25,10 +25,10 @@ from ..base.settings import as_tree
 from ..data.dataset import Dataset
 from ..data.shards import Shards
 from ..experiment.experiment import AlgorithmConfig
-from ..faults.settings import Faults, Guards
+from ..faults import Faults, Guards
 from ..models.base import Model
 from ..power.settings import Power
-from ..server.settings import ServerSettings
+from ..server import ServerSettings
 from ..timing.timeline import Timeline
 from ..training.learner import Learner
 from ..training.settings import Training
@@ -60,7 +60,8 @@ class RoundConfig:
         """The rule of one line of an experiment, its numbers as arrays; what only the timeline needs is left out."""
         c = entry
         parts = {
-            "algorithm": c.algorithm, "training": c.training, "server": c.server, "air": in_signals(c.air), "power": c.power,
+            "algorithm": c.algorithm.for_training(c.training), "training": c.training, "server": c.server,
+            "air": in_signals(c.air), "power": c.power,
             "faults": c.faults.in_signals(), "guards": replace(c.guards, max_staleness=None),
         }  # fmt: skip
         config = cls(**{name: as_tree(part) for name, part in parts.items()})  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ from ..air.settings import Air
 from ..air.uplink import Uplink
 from ..algorithms.base import Algorithm
 from ..base.settings import parse
-from ..faults.settings import Faults, Guards
+from ..faults import Faults, Guards
 from ..power.settings import Power
-from ..server.settings import ServerSettings
+from ..server import ServerSettings
 from ..training.learner import Trained
 from ..training.settings import Training
 from .blocks import DeviceSignals
@@ -86,6 +86,7 @@ def aggregate_by_hand(
     )
     sections = {"training": Training, "server": ServerSettings, "air": Air, "faults": Faults, "guards": Guards}
     plain: dict[str, Any] = {name: parse(section, {}, "") for name, section in sections.items()}
+    algorithm = algorithm.for_training(plain["training"])
     config = RoundConfig(algorithm=algorithm, power=power or Power(), **plain)
     books = jax.tree.map(lambda column: jnp.zeros((int(who.max()) + 1, *column.shape[1:])).at[who].set(column), kept)
     before = RoundStart(

@@ -13,10 +13,10 @@ from ..base.rng import LARGEST_SEED
 from ..base.settings import setting
 from ..base.types import Settings
 from ..data.settings import Data
-from ..faults.settings import Faults, Guards
+from ..faults import Faults, Guards
 from ..models.settings import ModelChoice
 from ..power.settings import Power
-from ..server.settings import ServerSettings
+from ..server import ServerSettings
 from ..timing.settings import Timing
 from ..training.settings import Evaluation, Training
 

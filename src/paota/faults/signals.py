@@ -1,4 +1,4 @@
-"""Faults and guards inside the compiled program: what devices send, and what the channel does to it."""
+"""Faults and guards inside the compiled program: corrupted updates, checks before sending, and faults of the channel."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from ..air.uplink import Uplink
 from ..base.rng import Purpose, draw_key
 from ..base.units import db_to_ratio
-from .settings import Faults, Guards
+from . import Faults, Guards
 
 SQUARES_SAFE = 2.0**40  # entries up to here can be squared and added up, whatever the number of parameters
 CORRUPTED, DEEP_FADE, CSI_OUTAGE = range(4, 7)
 
 
 class Checked(NamedTuple):
-    """The devices' models and updates after faults and guards, [n, d], and who may still transmit, [n].
+    """The devices' models and updates after faults and guards."""
 
-    `start` [n, d]: the models that they began with; only `max_update_norm` needs it.
-    """
-
-    local_model: jax.Array
-    update: jax.Array
-    ready: jax.Array
-    start: jax.Array | None = None
+    local_model: Float[Array, "n d"]
+    update: Float[Array, "n d"]
+    ready: Bool[Array, " n"]  # devices that may still transmit
+    start: Float[Array, "n d"] | None = None  # models before the training; only `max_update_norm` needs them
 
 
-def corrupt_and_guard(faults: Faults, guards: Guards, seed: jax.Array, device: jax.Array, work: Checked) -> Checked:
-    """First the fault, then the guard: a device checks what it is about to send."""
+def corrupt_and_guard(
+    faults: Faults, guards: Guards, seed: Key[Array, ""], device: Int[Array, " n"], work: Checked
+) -> Checked:
+    """Apply the faults, then the guards: a device checks the update that it is about to send."""
     if faults.corrupted is not None:
         bad = _happens(seed, CORRUPTED, faults.corrupted, device)[:, None]
         wrong = {"nan": jnp.nan, "sign-flip": -1.0, "scale": faults.scale}[faults.corruption] * work.update
@@ -42,7 +42,7 @@ def corrupt_and_guard(faults: Faults, guards: Guards, seed: jax.Array, device: j
         long, shorter = _shortened(work.update, guards.max_update_norm)
         work = work._replace(
             update=jnp.where(long, shorter, work.update),
-            local_model=jnp.where(long, work.start + shorter, work.local_model),  # its own start: nothing cancels
+            local_model=jnp.where(long, work.start + shorter, work.local_model),  # from the start, so nothing cancels
         )
     if guards.reject_non_finite:
         fine = jnp.isfinite(work.local_model).all(axis=1)
@@ -55,10 +55,13 @@ def corrupt_and_guard(faults: Faults, guards: Guards, seed: jax.Array, device: j
     return work
 
 
-def _shortened(update: jax.Array, most: jax.Array | float) -> tuple[jax.Array, jax.Array]:
-    """(which of the updates [n, d] are longer than `most`, [n, 1]; all of them, with that length).
+def _shortened(
+    update: Float[Array, "n d"], most: Float[Array, ""] | float
+) -> tuple[Bool[Array, "n 1"], Float[Array, "n d"]]:
+    """Return a flag for each update that is longer than `most`, and all updates with that length.
 
-    Squares of numbers beyond 1e19 overflow, so a very long update is divided first, by a power of two: no bit is lost.
+    Squares of numbers beyond 1e19 overflow. A very long update is therefore divided by a power of two first, which loses
+    no bit.
     """
     peak = jnp.abs(update).max(axis=1, keepdims=True)
     exponent = jnp.where((peak > SQUARES_SAFE) & jnp.isfinite(peak), jnp.frexp(peak)[1], 0)
@@ -68,8 +71,13 @@ def _shortened(update: jax.Array, most: jax.Array | float) -> tuple[jax.Array, j
     return long, scaled * (most / jnp.where(long, length, 1.0))
 
 
-def disturb(faults: Faults, seed: jax.Array, round: jax.Array, device: jax.Array, uplink: Uplink) -> Uplink:
-    """Deep fades weaken the true channel, known to all; in a CSI outage the device believes in a channel of its own."""
+def disturb(
+    faults: Faults, seed: Key[Array, ""], round: Int[Array, ""], device: Int[Array, " n"], uplink: Uplink
+) -> Uplink:
+    """Apply faults of the channel.
+
+    Deep fades weaken the true channel and are known to all. In a CSI outage a device precodes for an unrelated channel.
+    """
     if faults.deep_fades is not None:
         deep = _happens(seed, DEEP_FADE, faults.deep_fades, device, round)
         factor = jnp.where(deep, jnp.sqrt(db_to_ratio(-faults.fade_db)), 1.0)
@@ -89,8 +97,12 @@ def disturb(faults: Faults, seed: jax.Array, round: jax.Array, device: jax.Array
 
 
 def _happens(
-    seed: jax.Array, kind: int, probability: jax.Array | float, device: jax.Array, *counters: jax.Array
-) -> jax.Array:
-    """[n] of bool; without further counters it is for life."""
+    seed: Key[Array, ""],
+    kind: int,
+    probability: Float[Array, ""] | float,
+    device: Int[Array, " n"],
+    *counters: Int[Array, ""],
+) -> Bool[Array, " n"]:
+    """Return a random flag per device; without further counters it holds for the whole run."""
     draws = jax.vmap(lambda k: jax.random.uniform(draw_key(seed, Purpose.FAULT, kind, *counters, k)))(device)
     return draws < probability

@@ -1,4 +1,4 @@
-"""The mathematics of P2 in one scalar: the level of the optimum, and a bound that no power vector can beat.
+"""The solution of P2 by one scalar: the level of the optimum, and a lower bound of the objective.
 
 The optimum is p_k = clip(tau, lo_k, hi_k), where tau is the root of the continuous, nondecreasing, piecewise-linear
 
@@ -14,13 +14,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .checks import Vector
+from .problem import Vector
 
 
 def level(lo: Vector, hi: Vector, c: float) -> float:
-    """The largest root tau of psi in O(K log K), for 0 <= lo <= hi with some hi > 0, and c >= 0 (infinity included).
+    """Return the largest root tau of psi in O(K log K).
 
-    Without noise psi can be flat at 0; its largest root is the limit of vanishing noise.
+    Without noise psi can be flat at 0. The largest root is the limit of vanishing noise.
+
+    Args:
+        lo: lower bounds of the amplitudes, [n], 0 <= lo <= hi.
+        hi: upper bounds, [n], at least one of them positive.
+        c: c2/c1 >= 0, or infinity.
     """
     lo, hi = np.sort(lo), np.sort(hi)
     least = min(points[index] for points in (lo, hi) if (index := np.searchsorted(points, 0.0, "right")) < points.size)
@@ -28,7 +33,7 @@ def level(lo: Vector, hi: Vector, c: float) -> float:
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         tau = _level_in_range(lo / scale, hi / scale, over_square(c, scale)) * scale
         for _ in range(10):
-            # So far below the largest bound that products may have underflowed: again, in the unit of the answer.
+            # Far below the largest bound products may underflow: solve again in the unit of the answer.
             if tau >= scale or (least / scale) * (tau / scale) > 2.0**-900:
                 break
             scale = _power_of_two_near(tau)
@@ -37,10 +42,10 @@ def level(lo: Vector, hi: Vector, c: float) -> float:
 
 
 def lower_bound(lo: Vector, hi: Vector, c: float, tau: float) -> float:
-    """No p in the box has (|p|^2 + c)/(1'p)^2 below this, whatever tau > 0; it is the optimum where tau is the level.
+    """Return a lower bound of (|p|^2 + c)/(1'p)^2 over the box for any tau > 0; it is tight at the level.
 
-    It is the dual bound tau^2/(|p(tau)|^2 + (psi(tau) + c)+^2/c), taken at tau and a hair below, where rounding cannot
-    make psi too large when c is tiny.
+    It is the dual bound tau^2/(|p(tau)|^2 + (psi(tau) + c)+^2/c). The function evaluates it at tau and slightly below,
+    because rounding can make psi too large at tau if c is tiny.
     """
     scale = _power_of_two_near(tau)
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
@@ -50,7 +55,7 @@ def lower_bound(lo: Vector, hi: Vector, c: float, tau: float) -> float:
 
 
 def over_square(c: float, scale: float) -> float:
-    """c/scale^2 without computing scale^2, which may underflow."""
+    """Return c/scale^2 without computing scale^2, which may underflow."""
     return float(np.float64(c) / scale / scale)
 
 
@@ -63,9 +68,9 @@ def _dual_value(lo: Vector, hi: Vector, c: float, tau: float) -> float:
 
 
 def _level_in_range(lo: Vector, hi: Vector, c: float) -> float:
-    """The level for ascending bounds whose squares are in range.
+    """Return the level for ascending bounds whose squares are in range.
 
-    psi is summed from differences that all have one sign: as tau*b0 - a0 it would drown a c of 1e-11 beside powers
+    psi is a sum of differences that all have one sign. The form tau*b0 - a0 would lose a c of 1e-11 beside amplitudes
     of 1e2.
     """
 
@@ -88,7 +93,7 @@ def _level_in_range(lo: Vector, hi: Vector, c: float) -> float:
 
 
 def _last_not_positive(function: Callable[[float], float], points: Vector, first: int, end: int) -> int:
-    """Index of the last of points[first:end] where the nondecreasing function is <= 0; first - 1 if there is none."""
+    """Return the last index in [first, end) at which the nondecreasing function is <= 0, or first - 1."""
     while first < end:
         middle = (first + end) // 2
         if function(float(points[middle])) <= 0:

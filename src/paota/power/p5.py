@@ -1,25 +1,24 @@
-"""P5: the piecewise-linear 0-1 programme that stands for one Dinkelbach step P3 (Eq. opt5:problem).
+"""P5: the piecewise-linear 0-1 programme that approximates one Dinkelbach step P3 (Eq. opt5:problem).
 
-P3 maximises F(beta; lambda) = h2 - lambda*h1, which has no mixed terms in suitable coordinates z = T*beta:
-F = sum_i a_i*z_i^2 + linear. Each z_i^2 becomes its chords between equally spaced points; only where a_i > 0 (a convex
-term in a maximisation) are 0-1 variables needed to keep the chords in order. Q has rank one, so that is one term.
+P3 maximises F(beta; lambda) = h2 - lambda*h1. In suitable coordinates z = T*beta it has no mixed terms:
+F = sum_i a_i*z_i^2 + linear. Chords between equally spaced points replace each z_i^2. A term with a_i > 0 is convex, and
+only such a term needs 0-1 variables to keep its chords in order. Q has rank one, so there is one such term.
 
-Two sets of coordinates are offered:
-- "eigen", the print: z = M2'*M1*beta, in the eigenvectors of M1^-T Q M1^-1. M2 is arbitrary on the null space.
-- "sum": z = M1*beta and, as one more coordinate, r'beta with Q = r*r'. The same F, sparse, and smaller errors, because
-  each concave term then ranges over the narrow interval of one device.
+Two sets of coordinates exist:
+- "eigen", as printed: z = M2'*M1*beta, in the eigenvectors of M1^-T Q M1^-1. M2 is arbitrary on the null space.
+- "sum": z = M1*beta and, as one more coordinate, r'beta with Q = r*r'. F is the same and sparse. The errors are smaller,
+  because each concave term ranges over the narrow interval of one device.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .checks import Flags, Vector
-from .quadratics import Quadratics
+from .dinkelbach import Quadratics
+from .problem import Flags, Vector
 
 Indices = NDArray[np.int64]
 SparseRow = tuple[Indices, Vector]
@@ -40,7 +39,7 @@ class Squares:
         return np.array([float((values * beta[columns]).sum()) for columns, values in self.rows])
 
     def ranges(self) -> tuple[Vector, Vector]:
-        """z_i1 and z_i(rho+1): the smallest and largest z_i over beta in [0, 1]^n."""
+        """Return z_i1 and z_i(rho+1), the smallest and largest z_i over beta in [0, 1]^n."""
         least = np.array([float(np.minimum(values, 0).sum()) for _, values in self.rows])
         most = np.array([float(np.maximum(values, 0).sum()) for _, values in self.rows])
         return least, most
@@ -48,7 +47,7 @@ class Squares:
 
 @dataclass(frozen=True, kw_only=True)
 class MixedLinear:
-    """maximise cost'x with 0 <= x <= 1, row_lower <= A*x <= row_upper, x whole where `binary`; A by rows (CSR)."""
+    """Maximise cost'x with 0 <= x <= 1, row_lower <= A*x <= row_upper, x whole where `binary`; A by rows (CSR)."""
 
     cost: Vector
     binary: Flags
@@ -60,7 +59,7 @@ class MixedLinear:
 
 
 def in_sum_coordinates(functions: Quadratics) -> Squares:
-    """z = (M1*beta, r'beta): n concave terms and one convex one."""
+    """Return z = (M1*beta, r'beta): n concave terms and one convex term."""
     n = functions.g.size
     m1 = np.sqrt(functions.G_diagonal)  # G = M1'*M1
     own = tuple((np.array([k]), m1[k : k + 1]) for k in range(n))
@@ -69,7 +68,7 @@ def in_sum_coordinates(functions: Quadratics) -> Squares:
 
 
 def in_eigen_coordinates(functions: Quadratics) -> Squares:
-    """z = M2'*M1*beta as printed below Eq. opt4:problem, N - lambda*I on the diagonal."""
+    """Return z = M2'*M1*beta as printed below Eq. opt4:problem, with N - lambda*I on the diagonal."""
     n = functions.g.size
     m1 = np.sqrt(functions.G_diagonal)
     v = functions.Q_factor / m1  # S = M1^-T Q M1^-1 = v*v'
@@ -83,9 +82,9 @@ COORDINATES = {"sum": in_sum_coordinates, "eigen": in_eigen_coordinates}
 
 
 def programme(functions: Quadratics, squares: Squares, lambda_: float, *, segments: int, unit: float) -> MixedLinear:
-    """P5 at lambda, its objective divided by `unit`. Columns: beta, gamma_ij by rows i, c_ij of the convex terms.
+    """Return P5 at lambda, its objective divided by `unit`. Columns: beta, gamma_ij by rows i, c_ij of the convex terms.
 
-    Every row is divided by the range of its z, so that the solver's absolute tolerances mean the same for all devices.
+    Every row is divided by the range of its z, so the solver's absolute tolerances mean the same for all devices.
     """
     n, weight = functions.g.size, squares.weight(lambda_)
     least, most = squares.ranges()
@@ -119,7 +118,7 @@ def programme(functions: Quadratics, squares: Squares, lambda_: float, *, segmen
 
 
 def encode(squares: Squares, lambda_: float, beta: Vector, *, segments: int) -> Vector:
-    """The point of P5 that belongs to beta, for a warm start."""
+    """Return the point of P5 that belongs to beta, for a warm start."""
     least, most = squares.ranges()
     place = np.clip((squares.z(beta) - least) / (most - least) * segments, 0, segments)
     left = np.minimum(place.astype(np.int64), segments - 1)  # the chord on which z_i lies
@@ -133,7 +132,7 @@ def encode(squares: Squares, lambda_: float, beta: Vector, *, segments: int) -> 
 
 
 def _keep_neighbours(rows: _Rows, gamma: Indices, c: Indices) -> None:
-    """Eq. 01var: only the two ends of the one chosen chord may be used. The print lacks the last inequality."""
+    """Allow only the two ends of the one chosen chord (Eq. 01var). The paper omits the last inequality."""
     rows.add(np.r_[gamma[0], c[0]], np.array([1.0, -1.0]), -np.inf, 0.0)
     for j in range(1, c.size):
         rows.add(np.r_[gamma[j], c[j - 1], c[j]], np.array([1.0, -1.0, -1.0]), -np.inf, 0.0)
@@ -142,7 +141,7 @@ def _keep_neighbours(rows: _Rows, gamma: Indices, c: Indices) -> None:
 
 
 class _Rows:
-    """Sparse rows while they are being collected."""
+    """A growing list of sparse rows."""
 
     def __init__(self) -> None:
         self.columns: list[Indices] = []
@@ -150,7 +149,7 @@ class _Rows:
         self.lower: list[float] = []
         self.upper: list[float] = []
 
-    def add(self, columns: Any, values: Vector, lower: float, upper: float) -> None:
+    def add(self, columns: NDArray[np.integer], values: Vector, lower: float, upper: float) -> None:
         self.columns.append(np.asarray(columns, dtype=np.int64))
         self.values.append(values)
         self.lower.append(lower)

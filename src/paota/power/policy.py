@@ -1,4 +1,4 @@
-"""How loud each ready device transmits: Eq. asy:power_control, beta by the optimiser of P2 or fixed for ablations."""
+"""The amplitude of each ready device, Eq. asy:power_control: beta from the optimum of P2, or a fixed rule for ablations."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
+from numpy.typing import NDArray
 
 from ..air.uplink import Uplink
 from . import p2_jax
-from .settings import Power
+from .settings import MipOptions, Power
 
 
 def amplitude_cap(uplink: Uplink, energy: Float[Array, " n"], cap: str) -> Float[Array, " n"]:
-    """p_k^max of every device, [n].
+    """Return the largest amplitude p_k^max of every device, [n].
 
     Args:
-        uplink: the air.
+        uplink: the channel of the round.
         energy: |payload_k|^2, [n].
-        cap: "paper", the printed number; "physical", what Eq. individual_power allows, |h_k| sqrt(P)/|payload_k|.
+        cap: "paper", the printed number, or "physical", the limit of Eq. individual_power, |h_k| sqrt(P)/|payload_k|.
     """
     if cap == "paper":
         return jnp.broadcast_to(uplink.max_power_w, uplink.ready.shape)
@@ -33,14 +34,21 @@ def solve_powers(
     ready: Bool[Array, " n"],
     power: Power,
     *,
-    num_devices: jax.Array | float,
+    num_devices: Float[Array, ""] | float,
     num_parameters: int,
-    noise_power_w: jax.Array | float,
+    noise_power_w: Float[Array, ""] | float,
 ) -> Float[Array, " n"]:
-    """p_k = p_k^max (beta_k rho_k + (1 - beta_k) theta_k), 0 for devices that are not ready.
+    """Return p_k = p_k^max (beta_k rho_k + (1 - beta_k) theta_k), 0 for devices that are not ready.
 
-    `rho` and `theta` are the staleness and similarity factors in [0, 1]; `num_devices` is K, `num_parameters` d and
-    `noise_power_w` sigma_n^2 of P2.
+    Args:
+        rho: staleness factors in [0, 1], [n].
+        theta: similarity factors in [0, 1], [n].
+        p_max: largest amplitudes, [n].
+        ready: the devices that take part, [n].
+        power: the settings of `[power]`.
+        num_devices: K of P2.
+        num_parameters: d of P2.
+        noise_power_w: sigma_n^2 of P2.
     """
     if power.method == "staleness":
         p = p_max * rho
@@ -52,7 +60,7 @@ def solve_powers(
         c1 = power.smoothness * power.epsilon2 * num_devices
         c2 = 2 * power.smoothness * num_parameters * noise_power_w
         if power.method == "mip":
-            p = _mip_on_host(rho, theta, p_max, ready, c1, c2, power)
+            p = _mip_on_host(power, rho, theta, p_max, ready, (c1, c2))
         else:
             lo, hi = p_max * jnp.minimum(rho, theta), p_max * jnp.maximum(rho, theta)
             p, _ = p2_jax.solve(lo, hi, ready, c2 / c1)
@@ -60,26 +68,31 @@ def solve_powers(
 
 
 def _mip_on_host(
-    rho: jax.Array, theta: jax.Array, p_max: jax.Array, ready: jax.Array,
-    c1: jax.Array | float, c2: jax.Array | float, power: Power,
-) -> jax.Array:  # fmt: skip
-    """The integer programme has no compiled form: the program stops for it and calls HiGHS on the host."""
-    from . import mip
+    power: Power,
+    rho: Float[Array, " n"],
+    theta: Float[Array, " n"],
+    p_max: Float[Array, " n"],
+    ready: Bool[Array, " n"],
+    weights: tuple[Float[Array, ""] | float, Float[Array, ""] | float],
+) -> Float[Array, " n"]:
+    """Solve the integer programme, which has no compiled form: the program waits for HiGHS on the host."""
+    from . import mip  # start-up time
 
-    def solve(*arrays: jax.Array) -> np.ndarray:
-        *instance, tolerance, time_limit_s = (np.asarray(array) for array in arrays)
-        return mip.host_solve(
-            *instance,
+    def solve(rho: Array, theta: Array, p_max: Array, ready: Array, *numbers: Array) -> NDArray[np.floating]:
+        c1, c2, tolerance, time_limit_s = map(float, numbers)
+        options = MipOptions(
             segments=power.segments,
-            tolerance=float(tolerance),
-            time_limit_s=float(time_limit_s),
+            tolerance=tolerance,
+            time_limit_s=time_limit_s,
             coordinates=power.coordinates,
             stopping=power.stopping,
             max_passes=power.max_passes,
         )
+        host = np.asarray
+        return mip.host_solve(host(rho), host(theta), host(p_max), host(ready), c1, c2, options=options)
 
     shape = jax.ShapeDtypeStruct(rho.shape, rho.dtype)
     # Numbers of the settings are arguments of the compiled program, so they have to travel with the arrays.
-    inputs = (rho, theta, p_max, ready, c1, c2, power.tolerance, power.time_limit_s)
-    powers: jax.Array = jax.pure_callback(solve, shape, *inputs, vmap_method="sequential")
-    return powers
+    inputs = (rho, theta, p_max, ready, *weights, power.tolerance, power.time_limit_s)
+    amplitudes: Float[Array, " n"] = jax.pure_callback(solve, shape, *inputs, vmap_method="sequential")
+    return amplitudes

@@ -1,4 +1,4 @@
-"""The settings of `[power]`."""
+"""The settings of `[power]`, and the options of the paper's route."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..base.settings import setting
 
 @dataclass(frozen=True, kw_only=True)
 class Power:
-    """How loud is each device?"""
+    """Power budget of the devices and the choice of their amplitudes."""
 
     max_power_w: float = setting(
         15.0,
         above=0,
-        doc="Budget P_max of a device.",
+        doc="Power budget P_max of a device.",
         aliases=("p_max", "pmax", "P_max", "max_power", "transmit_power"),
     )
     cap: str = setting(
@@ -26,25 +26,42 @@ class Power:
     method: str = setting(
         "exact",
         options=("exact", "mip", "uniform", "staleness", "similarity"),
-        doc="How PAOTA's powers are chosen: the optimum, the paper's route to it, or a fixed rule.",
+        doc="Choice of PAOTA's amplitudes: the optimum, the paper's route to it, or a fixed rule.",
         aliases=("solver",),
     )
-    smoothness: float = setting(10.0, above=0, doc="Smoothness L of the loss, as the bound assumes it.", aliases=("L",))
+    smoothness: float = setting(10.0, above=0, doc="Smoothness L of the loss in the bound.", aliases=("L",))
     omega: float = setting(
         3.0, above=0, doc="Staleness constant Omega of rho = Omega / (s + Omega).", aliases=("Omega",)
     )
     epsilon2: float = setting(1.0, low=0, doc="eps^2 of Assumption 3.")
-    # Of the paper's route, method = "mip"; Algorithm 2 as printed is coordinates = "eigen" with stopping = "printed".
-    segments: int = setting(16, low=1, high=1024, doc='Chords for each square, of method = "mip".')
-    tolerance: float = setting(1e-6, above=0, doc='Of Dinkelbach\'s iteration, of method = "mip".')
-    coordinates: str = setting("sum", options=("sum", "eigen"), doc='Of method = "mip"; "eigen" is as printed.')
-    stopping: str = setting("mended", options=("mended", "printed"), doc='Of method = "mip"; "printed" makes one pass.')
-    max_passes: int = setting(50, low=1, doc='Of Dinkelbach\'s iteration, of method = "mip".')
-    time_limit_s: float = setting(60.0, above=0, doc="Of one aggregation; a run that meets it depends on the machine.")
+    # Options of method = "mip". Algorithm 2 as printed is coordinates = "eigen" with stopping = "printed".
+    segments: int = setting(16, low=1, high=1024, doc='Chords per square, for method = "mip".')
+    tolerance: float = setting(1e-6, above=0, doc='Tolerance of Dinkelbach\'s method, for method = "mip".')
+    coordinates: str = setting("sum", options=("sum", "eigen"), doc='For method = "mip"; "eigen" is as printed.')
+    stopping: str = setting("mended", options=("mended", "printed"), doc='For method = "mip"; "printed": one pass.')
+    max_passes: int = setting(50, low=1, doc='Largest number of Dinkelbach passes, for method = "mip".')
+    time_limit_s: float = setting(
+        60.0,
+        above=0,
+        doc='Time limit of one aggregation, for method = "mip"; a run that reaches it depends on the machine.',
+    )
     energy_budget_j: float | None = setting(
         None,
         above=0,
-        doc="That a device may radiate in the whole run; one that has used it up is silent. Absent: no limit.",
+        doc="Energy that a device may radiate in the whole run; it is silent afterwards. Absent: no limit.",
         aliases=("energy_budget", "battery_j"),
     )
-    compute_power_w: float = setting(1.0, low=0, doc="Drawn while training; for the energy account only.")
+    compute_power_w: float = setting(1.0, low=0, doc="Power drawn while training, for the energy account only.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MipOptions:
+    """Options of the method "mip" of `paota.power.solve`."""
+
+    segments: int = setting(16, low=1, doc="Chords per square.")
+    tolerance: float = setting(1e-6, above=0, doc="Tolerance of F and of the solver's gap, both relative to h2.")
+    time_limit_s: float | None = setting(60.0, low=0, doc="Time limit of the whole solve; None: no limit.")
+    threads: int = setting(1, low=1, doc="Threads of the solver.")
+    max_passes: int = setting(50, low=1, doc="Largest number of Dinkelbach passes.")
+    coordinates: str = setting("sum", options=("sum", "eigen"), doc='"eigen": as printed.')
+    stopping: str = setting("mended", options=("mended", "printed"), doc='"printed": Algorithm 2 as printed, one pass.')

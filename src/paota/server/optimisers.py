@@ -1,39 +1,40 @@
-"""Server optimisers: the movement of the global model, Delta = w' - w^r for the rule's own w', as a pseudo-gradient.
+"""Server optimisers take the movement of the global model, Delta = w' - w^r for an algorithm's own w', as a pseudo-gradient.
 
-Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 2; FedAvgM is from Hsu, Qi and Brown, "Measuring the
-Effects of Non-Identical Data Distribution for Federated Visual Classification", 2019. The server needs nothing but Delta,
-so they work over the air too, on whatever was heard, noise included.
+Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 2. FedAvgM is from Hsu, Qi and Brown, "Measuring the
+Effects of Non-Identical Data Distribution for Federated Visual Classification", 2019. The server needs only Delta, so the
+optimisers also work over the air, on the received signal with its noise.
 """
 
 from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias, TypeVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..base.settings import setting
 
-Vector = Float[Array, " d"]
+Vector: TypeAlias = Float[Array, " d"]
+Memory = TypeVar("Memory")
 
 
-class ServerOptimiser(Protocol):
+class ServerOptimiser(Protocol[Memory]):
     """A frozen dataclass whose fields are settings of `[server]`."""
 
-    def init(self, model: Vector) -> Any:
-        """What it remembers before the first round, a pytree."""
+    def init(self, model: Vector) -> Memory:
+        """Return the memory before the first round, a pytree."""
         ...
 
-    def step(self, movement: Vector, memory: Any) -> tuple[Vector, Any]:
-        """(what is added to w^r in place of `movement`, the new memory)."""
+    def step(self, movement: Vector, memory: Memory) -> tuple[Vector, Memory]:
+        """Return the step that is added to w^r in place of `movement`, and the new memory."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoOptimiser:
-    """The next model is the rule's own."""
+    """The next model is the algorithm's own."""
 
     def init(self, model: Vector) -> tuple[()]:
         return ()
@@ -44,9 +45,9 @@ class NoOptimiser:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSgd:
-    """w^(r+1) = w^r + learning_rate Delta: the rule's own movement, stretched or shortened."""
+    """w^(r+1) = w^r + learning_rate Delta."""
 
-    learning_rate: float = setting(1.0, above=0, doc="Of the server.", aliases=("server_lr",))
+    learning_rate: float = setting(1.0, above=0, doc="Server learning rate.", aliases=("server_lr",))
 
     def init(self, model: Vector) -> tuple[()]:
         return ()
@@ -59,7 +60,7 @@ class ServerSgd:
 class FedAvgM:
     """m <- momentum m + Delta; w^(r+1) = w^r + learning_rate m."""
 
-    learning_rate: float = setting(1.0, above=0, doc="Of the server.", aliases=("server_lr",))
+    learning_rate: float = setting(1.0, above=0, doc="Server learning rate.", aliases=("server_lr",))
     momentum: float = setting(
         0.9, low=0, high=1, doc="Share of the last step that is kept.", aliases=("server_momentum",)
     )
@@ -76,10 +77,10 @@ class FedAvgM:
 class Adaptive(abc.ABC):
     """m <- beta1 m + (1 - beta1) Delta; v from v and Delta^2; w^(r+1) = w^r + learning_rate m / (sqrt(v) + tau).
 
-    As printed, neither is corrected for its start; m starts at 0 and v at tau^2, the least that the paper admits.
+    As printed, neither has a bias correction. m starts at 0 and v at tau^2, the least that the paper allows.
     """
 
-    learning_rate: float = setting(0.1, above=0, doc="Of the server.", aliases=("server_lr",))
+    learning_rate: float = setting(0.1, above=0, doc="Server learning rate.", aliases=("server_lr",))
     beta1: float = setting(0.9, low=0, high=1, doc="Memory of the mean movement.")
     beta2: float = setting(0.99, low=0, high=1, doc="Memory of the mean squared movement.")
     tau: float = setting(1e-3, above=0, doc="Degree of adaptivity.")
@@ -95,7 +96,7 @@ class Adaptive(abc.ABC):
 
     @abc.abstractmethod
     def second_moment(self, v: Vector, square: Vector) -> Vector:
-        """The next v, from this one and Delta^2."""
+        """Return the next v from this one and Delta^2."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,6 +82,7 @@ def prepare(
         _check_server(entry)
         _check_budget(entry)
         _check_noise(entry)
+        entry.algorithm.for_training(entry.training)  # refuses what it cannot work with
     data = experiment.data
     dataset = load_data(data, base=experiment.base)
     model = fitted(experiment.model, tuple(dataset.input_shape), dataset.num_classes)
@@ -180,7 +181,7 @@ def _check_server(entry: AlgorithmConfig) -> None:
     """
     name = SERVER_OPTIMISERS.name_of(type(entry.server.optimiser))
     fresh = isinstance(entry.algorithm.scheme, Synchronous)
-    if name != "none" and not fresh and getattr(entry.algorithm, "payload", "model") != "update":
+    if name != "none" and not fresh and entry.algorithm.payload != "update":
         raise UserError(
             f"server.optimiser = '{name}' needs an algorithm that sends updates, and '{entry.label}' sends models: "
             "choose payload = 'update', where the algorithm has it, or server.optimiser = 'none'"

@@ -169,7 +169,7 @@ def confront(kept: Record, landscape: Landscape, path: Path, optimum: Optimum, *
         devices=kept.plan.experiment.data.devices,
         parameters=landscape.num_parameters,
         noise_power_w=float(noise_power_w(chosen.air.bandwidth_hz, chosen.air.n0_dbm_per_hz)),
-        payload=getattr(chosen.algorithm, "payload", "model"),
+        payload=chosen.algorithm.payload,
         weight_peak=weight_peak(kept),
     )
     metrics = kept.trajectory.metrics

@@ -137,7 +137,7 @@ def noise_std(prepared: PreparedRun, entry: AlgorithmConfig, law: Law, pace: Pac
     sigma = math.sqrt(noise_power_w(entry.air.bandwidth_hz, entry.air.n0_dbm_per_hz) / 2)
     amplitude = entry.power.max_power_w
     if entry.power.cap == "physical":
-        norm = _initial_norm(prepared) if getattr(entry.algorithm, "payload", "model") == "model" else 0.0
+        norm = _initial_norm(prepared) if entry.algorithm.payload == "model" else 0.0
         if norm == 0:
             return math.nan
         amplitude = mean_amplitude_gain(prepared, entry) * math.sqrt(amplitude) / norm

@@ -190,8 +190,7 @@ def choices_of(candidate: Candidate) -> dict[str, Any]:
         said["timing.period_s"] = config.timing.period_s
     said["data.devices"] = candidate.experiment.data.devices
     said["power.max_power_w"] = config.power.max_power_w
-    if (payload := getattr(config.algorithm, "payload", None)) is not None:
-        said["payload"] = payload
+    said["payload"] = config.algorithm.payload
     said |= {key: entry[key] for key in ("share", "participants", "selected") if entry.get(key) is not None}
     return said | {key: value for key, value in candidate.choices.items() if key not in said}
 

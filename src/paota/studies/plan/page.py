@@ -136,7 +136,7 @@ def _why(made: Recommendation, row: PlanRow, legend: Sequence[Style]) -> Section
 def _kin(row: PlanRow, chosen: PlanRow) -> bool:
     """The same algorithm with the same payload, at whatever pace."""
     mine, other = row.candidate, chosen.candidate
-    payload = [getattr(c.config.algorithm, "payload", None) for c in (mine, other)]
+    payload = [c.config.algorithm.payload for c in (mine, other)]
     return (mine.algorithm == other.algorithm and payload[0] == payload[1] and row.rung < 3) or row is chosen
 
 
