@@ -41,7 +41,7 @@ class TheoryJob:
 def _optimum(cell: Cell, path: Path) -> None:
     from ... import simulate
     from ..bound.landscape import Landscape
-    from ..bound.optimum import minimise
+    from ..bound.landscape import minimise
 
     experiment = cell.experiment
     plan = simulate.prepare(experiment)
