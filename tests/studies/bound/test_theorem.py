@@ -86,7 +86,7 @@ def test_an_unknown_form_is_refused():
 
 
 def test_counterexample_to_the_printed_contraction():
-    """K = M = 1, F = (10 w1^2 + 0.01 w2^2)/2, start (0, 1): gradient descent is slow, the printed bound promises fast convergence."""
+    """K = M = 1, F = (10 w1^2 + 0.01 w2^2)/2, start (0, 1): gradient descent is slower than printed."""
     h, w, eta, steps = np.array([10.0, 0.01]), np.array([0.0, 1.0]), 0.003, 200
     first = 0.5 * h @ w**2
     for _ in range(steps):
