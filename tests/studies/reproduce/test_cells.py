@@ -97,7 +97,7 @@ def test_what_was_begun_goes_on_and_what_is_stale_does_not(tmp_path):
 
 
 def test_what_is_radiated_is_measured(tmp_path):
-    """As printed PAOTA exceeds its own 15 W, within the physical cap it never does. Local SGD does not use the air."""
+    """PAOTA as printed exceeds its own 15 W; within the physical cap it never does. Local SGD does not use the air."""
     within = {"name": "paota", "label": "within", "power": {"cap": "physical"}}
     cell = tiny(
         algorithms=[
