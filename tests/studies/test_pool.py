@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from paota.base.errors import UserError
-from paota.studies.reproduce import catalogue, run, store, work
-from paota.studies.reproduce.cells import Cell
-from paota.studies.reproduce.work import task_of
+from paota.studies.reproduce import catalogue, run
+from paota.studies.reproduce import cells as reproduction
+from paota.studies.reproduce.cells import Cell, find, task_of
 
 DATA = {"dataset": "synthetic", "devices": 6, "sizes": [20]}
 
@@ -38,12 +38,12 @@ def test_a_dead_worker_ends_nothing_but_its_own_cell(tmp_path, monkeypatch):
 
         return contextlib.nullcontext(watch)
 
-    monkeypatch.setattr(run, "write", lambda out, scale, stored, found: stored)
+    monkeypatch.setattr(run, "write", lambda out, scale, stored: stored)
     monkeypatch.setattr(catalogue, "crossed_cell", lambda scale: cells[0])
     with contextlib.suppress(UserError):
         run.reproduce(tmp_path, workers=2, display=kill_one, parts=["paper"])
     assert killed
-    kept = [cell.name for cell in cells if store.find(tmp_path / "cells", cell) is not None]
+    kept = [cell.name for cell in cells if find(tmp_path / "cells", cell) is not None]
     assert len(kept) >= 2
     stored = run.reproduce(tmp_path, workers=1, parts=["paper"])
     assert set(stored) == {"long", "two", "three"}
@@ -63,7 +63,7 @@ def test_a_cell_whose_worker_dies_is_named(tmp_path, monkeypatch):
         task = task_of(cell, folder)
         return replace(task, experiment={**task.experiment, "plugins": [str(plugin)] if cell.name == "bad" else []})
 
-    monkeypatch.setattr(work, "task_of", deadly)
+    monkeypatch.setattr(reproduction, "task_of", deadly)
     with pytest.raises(UserError, match=r"1 of 2 cells failed \('bad': its process was ended by SIGKILL"):
         run.reproduce(tmp_path / "out", workers=2, parts=["paper"])
-    assert store.find(tmp_path / "out" / "cells", cells[1]) is not None
+    assert find(tmp_path / "out" / "cells", cells[1]) is not None

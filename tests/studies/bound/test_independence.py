@@ -1,4 +1,4 @@
-"""Weights that depend on the noise of the updates that they weigh: the corrected bound breaks, the dependent one holds."""
+"""Weights that depend on the noise of their updates: the corrected bound is broken, the dependent one holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paota.studies.bound.independence import weights_depend_on_updates
 
 
 def similarity_weights(updates, step):
-    """As `power.method = "similarity"`: alpha_k proportional to (cos(dw_k, w^r - w^(r-1)) + 1)/2; [runs, K]."""
+    """Weights of `power.method = "similarity"`, [runs, K]: alpha_k is proportional to (cos(dw_k, w^r - w^(r-1)) + 1)/2."""
     length = np.linalg.norm(updates, axis=2) * np.linalg.norm(step, axis=1)[:, None]
     cosine = np.einsum("rkd,rd->rk", updates, step) / np.where(length > 0, length, 1.0)
     theta = (np.where(length > 0, cosine, 0.0) + 1) / 2
@@ -57,13 +57,13 @@ def limits(c, s, gaps, chi):
 def test_the_counterexample(eta, rounds, times):
     """F = w^2/2, d = 1, M = 1, all fresh, sigma = 1, zeta = delta = eps = 0, K = 100.
 
-    In the rare round where no update goes on in the last direction nobody sends, and the model stays.
+    In a rare round no update points in the last direction. Then no device transmits, and the model stays.
     """
     gaps, chi, peak = simulate(
         np.ones(1), np.zeros((100, 1)), [0.0], eta=eta, local_steps=1, sigma=1.0, rounds=rounds, runs=40, seed=0
     )
     c = Constants(smoothness=1.0, heterogeneity=0.0, delta=0.0, epsilon=0.0, vartheta=1.0, sigma=1.0, pl=1.0)
-    for payload in ("model", "update"):  # the same algorithm while nobody is stale
+    for payload in ("model", "update"):  # the same algorithm while no device is stale
         s = System(
             learning_rate=eta, local_steps=1, devices=100, parameters=1, noise_power_w=0.0, weight_peak=peak,
             payload=payload,
@@ -104,7 +104,7 @@ def test_random_quadratics_with_similarity_weights(seed):
 
 
 def test_the_covariance_of_weights_and_noise_is_within_its_bound():
-    """|E sum_k alpha_k xi_k| <= sqrt(chi M) sigma: what Cauchy-Schwarz makes of it, against 40,000 draws."""
+    """|E sum_k alpha_k xi_k| <= sqrt(chi M) sigma: the Cauchy-Schwarz bound against 40,000 draws."""
     rng = np.random.default_rng(1)
     xi = rng.standard_normal((40_000, 10, 1))
     alpha = similarity_weights(xi, np.ones((40_000, 1)))

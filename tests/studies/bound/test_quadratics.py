@@ -59,7 +59,7 @@ def test_synchronous_rounds_stay_below_the_bounds(seed, local_steps, condition, 
     eta = fraction / (18 * local_steps)
     s = System(
         learning_rate=eta, local_steps=local_steps, devices=DEVICES, parameters=DIMENSIONS, noise_power_w=noise,
-        payload=payload,  # the same algorithm while nobody is stale, with a smaller bound
+        payload=payload,  # the same algorithm while no device is stale, with a smaller bound
     )  # fmt: skip
     assert descent(c, s) > 0
 
@@ -90,7 +90,7 @@ def test_synchronous_rounds_stay_below_the_bounds(seed, local_steps, condition, 
 )
 @settings(max_examples=100, deadline=None)
 def test_stale_rounds_obey_the_one_step_inequality(seed, local_steps, eta_m, max_staleness, payload):
-    """Random staleness, no randomness else: every constant of Assumption 3 is read off the path, exactly."""
+    """Staleness is random, the rest is not: the path gives every constant of Assumption 3 exactly."""
     rng = np.random.default_rng(seed)
     problem = Quadratic(rng, largest=1.0, smallest=0.1)
     eta = eta_m / local_steps

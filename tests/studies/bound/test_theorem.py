@@ -86,7 +86,7 @@ def test_an_unknown_form_is_refused():
 
 
 def test_counterexample_to_the_printed_contraction():
-    """K = M = 1, F = (10 w1^2 + 0.01 w2^2)/2, start (0, 1): gradient descent crawls, the print says it flies."""
+    """K = M = 1, F = (10 w1^2 + 0.01 w2^2)/2, start (0, 1): gradient descent is slower than printed."""
     h, w, eta, steps = np.array([10.0, 0.01]), np.array([0.0, 1.0]), 0.003, 200
     first = 0.5 * h @ w**2
     for _ in range(steps):
@@ -139,7 +139,7 @@ def test_without_stale_starts_by_hand():
     )
     assert descent(CONSTANTS, sent) == pytest.approx(0.01 - 0.004 - 0.0032 * wander)
     assert descent(replace(CONSTANTS, delta=1e6), sent) == descent(CONSTANTS, sent)
-    assert math.isnan(contraction("printed", CONSTANTS, sent))  # the print sends models
+    assert math.isnan(contraction("printed", CONSTANTS, sent))  # the paper sends models
     with pytest.raises(UserError, match="did you mean 'update'"):
         replace(SYSTEM, payload="updates")
 

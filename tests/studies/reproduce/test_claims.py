@@ -57,7 +57,7 @@ def evidence(*, paota=None, update=None, local=None, cotaf=None, loud=None, six=
 
 
 def verdict_of(name, made):
-    """As if it were the only claim."""
+    """Return the verdict on one claim, without the others."""
     (verdict,) = judge_all(made, [claim for claim in claims() if claim.id == name])
     return verdict
 

@@ -1,62 +1,36 @@
-"""docs/reproduce.md and the README say what the published evidence says, by the rules as they stand."""
+"""The noise level at which a curve breaks, by hand."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from pathlib import Path
+import math
 
+import numpy as np
 import pytest
 
-from paota.studies.reproduce import archive, catalogue
-from paota.studies.reproduce.claims import claims
-from paota.studies.reproduce.markdown import summary
-from paota.studies.reproduce.tables import accuracy_rows, break_rows, table1_rows
-from paota.studies.reproduce.verdicts import CHANGED, FAILED, REPRODUCED, UNDECIDED, judge_all
-
-DOCS = Path(__file__).parents[3] / "docs"
-PAGE = (DOCS / "reproduce.md").read_text(encoding="utf-8")
-NUMBERS = {"none": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
+from paota.studies.reproduce.evidence import Evidence, NoiseCurve, break_point
+from paota.studies.reproduce.tables import break_rows
 
 
-@pytest.fixture(scope="module")
-def evidence():
-    return archive.read(DOCS / "_build" / archive.FILE)
+@pytest.mark.parametrize(
+    ("accuracy", "where"),
+    [
+        ([0.8, 0.8, 0.8, 0.8], math.inf),
+        ([0.8, 0.8, 0.7, 0.1], -50.0),  # down by 0.05 half way from 0.8 to 0.7
+        ([0.8, 0.8, 0.8, 0.0], -40 + 40 * 0.05 / 0.8),
+        ([0.8, 0.1, 0.1, 0.1], -math.inf),
+        ([0.8, 0.8, np.nan, np.nan], -60 + 20 * 0.05 / 0.8),  # a run that diverged has lost everything
+    ],
+)
+def test_break_point(accuracy, where):
+    levels = (-300.0, -60.0, -40.0, 0.0)
+    assert break_point(levels, np.array(accuracy), 0.05) == pytest.approx(where)
 
 
-@pytest.fixture(scope="module")
-def verdicts(evidence):
-    return judge_all(evidence, claims())
-
-
-def test_every_table_of_the_page_follows_from_the_evidence(evidence, verdicts):
-    made = {"table1": table1_rows, "accuracy": accuracy_rows, "breaks": break_rows}
-    tables = {name: list(rows(evidence)) for name, rows in made.items()}
-    text = summary(verdicts, {**tables, "power": [], "ablations": [], "optimum": []}, {})
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(lines) > 60
-    for line in lines:
-        assert line in PAGE, line
-
-
-def test_the_rules_on_the_page_are_those_of_its_source():
-    assert PAGE.startswith((DOCS / "_build" / "reproduce_head.md").read_text(encoding="utf-8"))
-
-
-def test_verdicts_come_from_enough_seeds_that_nothing_was_chosen_with(evidence):
-    assert len(evidence.optimum) >= 15
-    assert f"({catalogue.FIRST_SEED} to {catalogue.FIRST_SEED + len(evidence.optimum) - 1})" in PAGE
-
-
-def test_the_readme_counts_the_verdicts(verdicts):
-    readme = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
-    count = Counter(v.status for v in verdicts)
-    number = "|".join(NUMBERS)
-    said = re.search(
-        rf"Of seven claims of the paper.*?\b({number}) holds? as printed.*?\b({number}) holds? with .*?\b({number}) do(?:es)? not"
-        rf"(?:.*?\b({number}) (?:is|are) undecided)?",
-        readme,
-    )
-    assert said is not None
-    found = [NUMBERS[word or "none"] for word in said.groups()]
-    assert found == [count[status] for status in (REPRODUCED, CHANGED, FAILED, UNDECIDED)]
+def test_where_a_method_breaks_is_the_median_of_its_seeds():
+    """The median curve breaks at -45.7, below the lower quartile of the seeds."""
+    seeds = [[0.88, 0.88, 0.81, 0.78], [0.80, 0.80, 0.75, 0.71], [0.89, 0.89, 0.84, 0.76]]
+    curve = NoiseCurve(title="made up", levels_dbm=(-300.0, -60.0, -40.0, -20.0), accuracy=np.array(seeds).T)
+    made = Evidence(quiet={}, loud={}, six={}, optimum=np.zeros(3), noise={"x": curve})
+    (row,) = break_rows(made)
+    assert row["breaks_at_dbm_per_hz"] == pytest.approx(-40)
+    assert row["q25"] <= row["breaks_at_dbm_per_hz"] <= row["q75"]

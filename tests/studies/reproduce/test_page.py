@@ -13,14 +13,23 @@ import pytest
 from helpers.browser import Browser
 from helpers.made_results import make_result
 
-from paota.pages.page import Section
+from paota.pages.page import Section, render
 from paota.studies.bound.figure import bound_figures
 from paota.studies.reproduce import catalogue
 from paota.studies.reproduce.claims import claims
 from paota.studies.reproduce.evidence import Curves, Evidence, NoiseCurve, Radiated
+from paota.studies.reproduce.figures import draw_all
 from paota.studies.reproduce.gather import METHOD_LABELS
-from paota.studies.reproduce.page import draw_all, write_page
-from paota.studies.reproduce.tables import ablation_rows, accuracy_rows, break_rows, power_rows, table1_rows
+from paota.studies.reproduce.page import build
+from paota.studies.reproduce.tables import (
+    ablation_rows,
+    accuracy_rows,
+    break_rows,
+    power_rows,
+    table1_rows,
+    trial_rows,
+    verdict_row,
+)
 from paota.studies.reproduce.verdicts import judge_all
 
 SEEDS, ROUNDS, DEVICES = 3, 12, 8
@@ -113,7 +122,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Section]]
     folder = tmp_path_factory.mktemp("reproduction with space")
     (folder / "figures").mkdir()
     cells, evidence = made_up()
-    sections = draw_all(cells, evidence, SCALE, folder / "figures")  # type: ignore[arg-type]
+    sections = draw_all(cells, evidence, folder / "figures")  # type: ignore[arg-type]
     tables = {
         "table1": list(table1_rows(evidence)),
         "accuracy": list(accuracy_rows(evidence)),
@@ -122,14 +131,19 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Section]]
         "power": list(power_rows(cells, evidence)),  # type: ignore[arg-type]
         "optimum": [],
     }
-    write_page(folder / "report.html", SCALE, cells, judge_all(evidence, claims()), tables, sections)
+    verdicts = judge_all(evidence, claims())
+    tables |= {
+        "verdicts": [verdict_row(v) for v in verdicts],
+        "trials": [row for v in verdicts for row in trial_rows(v)],
+    }
+    (folder / "report.html").write_text(render(build(SCALE, cells, tables, sections)), encoding="utf-8")  # type: ignore[arg-type]
     return folder / "report.html", sections
 
 
 def test_every_figure_has_a_section_a_picture_and_a_link_to_it(page: tuple[Path, list[Section]]) -> None:
     pytest.importorskip("matplotlib")
     path, sections = page
-    names = ["fig3-gap", "fig4-accuracy", "noise", "ablations", "eta", "bound", "fig1-system", "fig2-workflow"]
+    names = ["fig3-gap", "fig4-accuracy", "noise", "ablations", "eta", "bound", "fig2-workflow"]
     assert [section.id for section in sections] == names
     text = path.read_text(encoding="utf-8")
     for name in names:
@@ -152,14 +166,13 @@ def test_the_figures_show_the_evidence(page: tuple[Path, list[Section]]) -> None
     assert slow["y"][-1] == pytest.approx(local_sgd["y"][6])  # 96 s are six whole rounds of 15 s
     noise, _ = figures["noise-near"].views["all"].traces
     assert (noise["x"], noise["y"], noise["name"]) == ([-74, 0], [0.8, 0.1], HOSTILE)
-    assert len(figures["system"].views["all"].traces[-2]["customdata"]) > 0
     assert [trace["series"] for trace in figures["beta"].views["all"].traces] == [0, 1]
 
 
 @pytest.mark.slow
 def test_the_same_evidence_gives_the_same_bytes(page: tuple[Path, list[Section]], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    draw_all(*made_up(), SCALE, tmp_path)  # type: ignore[arg-type]
+    draw_all(*made_up(), tmp_path)  # type: ignore[arg-type]
     for picture in tmp_path.iterdir():
         assert picture.read_bytes() == (page[0].parent / "figures" / picture.name).read_bytes(), picture.name
 
@@ -170,10 +183,9 @@ def test_a_bound_that_is_not_finite_leaves_the_measured_gap() -> None:
     assert len(bound_figures(bound_table())) == 2
 
 
-def test_without_figures_and_with_nothing_run_the_page_says_so(tmp_path: Path) -> None:
-    tables: dict[str, Any] = {name: [] for name in ("table1", "accuracy", "ablations", "breaks", "optimum", "power")}
-    write_page(tmp_path / "report.html", catalogue.full(), {}, [], tables, [])
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+def test_without_figures_and_with_nothing_run_the_page_says_so() -> None:
+    names = ("verdicts", "trials", "table1", "accuracy", "ablations", "breaks", "optimum", "power")
+    text = render(build(catalogue.full(), {}, {name: [] for name in names}, []))
     assert text.count("This part was not run.") == 6
     assert "Smoke run" not in text
 
@@ -196,9 +208,9 @@ def test_in_a_browser(browser: Browser, page: tuple[Path, list[Section]], width:
     legend = browser.run("document.querySelector('[data-figure=noise-near] .legend').textContent")
     assert "</script><img" in legend
     assert browser.run("document.documentElement.scrollWidth") == width
-    browser.run("document.querySelector('[data-table=system]').open = true")
-    rows = browser.run("[...document.querySelectorAll('[data-table=system] th')].map((head) => head.textContent)")
-    assert rows == ["device", "staleness", "amplitude beside the loudest"]
+    browser.run("document.querySelector('[data-table=accuracy]').open = true")
+    rows = browser.run("[...document.querySelectorAll('[data-table=accuracy] th')].map((head) => head.textContent)")
+    assert rows
     assert browser.complaints == []
     assert [url for url in browser.requests if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
 

@@ -1,7 +1,7 @@
-"""What does the paper's Theorem 1 say about a real run, printed and corrected, with constants from the run itself?
+"""Theorem 1 of the paper beside a real run: as printed and as corrected, with constants estimated from the run.
 
 The printed and the corrected form assume weights that are independent of the mini-batch noise of the updates that they
-weigh; `dependent` does not (see `theorem`). `regret` bounds the mean gap of a convex F at any learning rate.
+weigh. The `dependent` form does not (see `theorem`).
 """
 
 import lazy_loader

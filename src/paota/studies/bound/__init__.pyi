@@ -2,12 +2,10 @@ from .analysis import Analysis as Analysis
 from .analysis import analyse as analyse
 from .estimate import constants_of as constants_of
 from .landscape import Landscape as Landscape
-from .optimum import Optimum as Optimum
-from .optimum import minimise as minimise
+from .landscape import Optimum as Optimum
+from .landscape import minimise as minimise
 from .recording import Record as Record
 from .recording import record as record
-from .regret import Regret as Regret
-from .regret import regret_of as regret_of
 from .theorem import Constants as Constants
 from .theorem import System as System
 from .theorem import Terms as Terms

@@ -1,10 +1,10 @@
 """The constants of Assumptions 1 to 4, estimated from the models of one run.
 
-Each is the smallest value for which its assumption holds at everything that was looked at. An assumption speaks of all
-models and all devices, a run shows some: the estimates are lower bounds of the true constants (mu: an upper bound). The
-corrected and the dependent bound grow with every one of them (and fall with mu), so with the estimates they come out too
-small: where they hold, they hold with the true constants too; where they are broken, the true ones may still hold. The
-printed A is not monotone in L, so nothing carries over from it.
+Each estimate is the smallest value for which its assumption holds at all evaluated models. An assumption covers all
+models, a run visits only some. The estimates are therefore lower bounds of the true constants (mu: an upper bound). The
+corrected and the dependent bound grow with each of them and fall with mu, so the estimated bounds are too small. A bound
+that holds with the estimates also holds with the true constants. A bound that is violated may still hold with them. The
+printed A is not monotone in L, so neither conclusion is possible for the printed form.
 """
 
 from __future__ import annotations
@@ -13,13 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .landscape import Landscape
-from .optimum import Optimum
+from .landscape import Floats, Landscape, Optimum
 from .theorem import Constants
-
-Floats = NDArray[np.float64]
 
 ESTIMATORS = {
     "L": "largest |grad F(x) - grad F(y)| / |x - y| over consecutive models, and |largest Hessian eigenvalue| "
@@ -45,7 +41,7 @@ class Path:
 
 
 def walk(landscape: Landscape, models: Floats) -> Path:
-    """F and its gradient at every one of `models` [R+1, d]."""
+    """Return F and its gradient at every one of `models` [R+1, d]."""
     pairs = [landscape.value_and_gradient(w) for w in models]
     return Path(
         models=np.asarray(models, dtype=np.float64),
@@ -57,12 +53,21 @@ def walk(landscape: Landscape, models: Floats) -> Path:
 def constants_of(
     landscape: Landscape, path: Path, optimum: Optimum, *, max_staleness: int, batch_size: int, probes: int = 3
 ) -> Constants:
-    """All constants of one run; `probes` models, spread over the run, get the costly looks."""
-    looked_at = [path.models[i] for i in np.unique(np.linspace(0, len(path.models) - 1, probes).astype(int))]
+    """Estimate all constants of one run.
+
+    Args:
+        landscape: The objective.
+        path: The models of the run, with F and its gradient.
+        optimum: The best value known.
+        max_staleness: The largest staleness of the run, in rounds.
+        batch_size: Samples in a mini-batch.
+        probes: Number of models, spread over the run, at which curvature and per-device gradients are computed.
+    """
+    probed = [path.models[i] for i in np.unique(np.linspace(0, len(path.models) - 1, probes).astype(int))]
     # The proof needs every F_k to be L-smooth, not only their mean.
     devices = (None, *range(landscape.shards.num_devices))
-    curvature = [landscape.largest_curvature(w, device=k) for w in looked_at for k in devices]
-    zeta, variance = device_spread(landscape, looked_at)
+    curvature = [landscape.largest_curvature(w, device=k) for w in probed for k in devices]
+    zeta, variance = device_spread(landscape, probed)
     delta, epsilon, vartheta = drift(path, max_staleness)
     return Constants(
         smoothness=max(secant_smoothness(path), *curvature),
@@ -76,14 +81,14 @@ def constants_of(
 
 
 def secant_smoothness(path: Path) -> float:
-    """The largest change of the gradient for a change of the model between consecutive versions."""
+    """Return the largest |change of grad F| / |change of w| between consecutive models."""
     moved = np.linalg.norm(np.diff(path.models, axis=0), axis=1)
     turned = np.linalg.norm(np.diff(path.gradients, axis=0), axis=1)
     return float(np.max(turned[moved > 0] / moved[moved > 0], initial=0.0))
 
 
 def device_spread(landscape: Landscape, models: Sequence[Floats]) -> tuple[float, float]:
-    """(zeta, the largest variance of one sample's gradient inside a device)."""
+    """Return zeta, and the largest variance of one sample's gradient within a device."""
     zeta, variance = 0.0, 0.0
     share = landscape.shards.sizes / landscape.shards.sizes.sum()
     for w in models:
@@ -95,7 +100,7 @@ def device_spread(landscape: Landscape, models: Sequence[Floats]) -> tuple[float
 
 
 def drift(path: Path, max_staleness: int) -> tuple[float, float, float]:
-    """(delta, eps, vartheta) of Assumption 3 over all pairs that a stale device can meet."""
+    """Return delta, epsilon and vartheta of Assumption 3 over all pairs of models up to the largest staleness."""
     delta, epsilon, vartheta = 0.0, 0.0, 1.0
     lengths = np.linalg.norm(path.gradients, axis=1)
     for n in range(1, min(max_staleness, len(path.models) - 1) + 1):
@@ -108,6 +113,6 @@ def drift(path: Path, max_staleness: int) -> tuple[float, float, float]:
 
 
 def pl_constant(path: Path, best: float) -> float:
-    """mu: the smallest |grad F|^2 / (2 (F - `best`)) along the path."""
+    """Return mu: the smallest |grad F|^2 / (2 (F - `best`)) along the path."""
     gap = path.values - best
     return float(np.min(np.sum(path.gradients**2, axis=1)[gap > 0] / (2 * gap[gap > 0]), initial=np.inf))

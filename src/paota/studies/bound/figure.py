@@ -1,12 +1,12 @@
-"""Theorem 1 in two figures: the measured gap between the forms of the bound, and the terms of G beside each other."""
+"""Figures of Theorem 1: the measured gap beside every form of the bound, and the terms of G."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...pages.export import available, export
 from ...pages.figure import OWN_LEGEND, Figure, Layout, Trace, View, axes, line_chart, log_ticks, numbers, scatter
@@ -22,43 +22,45 @@ TERMS = {
 FORMS = {"printed": "dash", "corrected": "solid", "dependent": "dot"}
 
 
-def bound_figures(columns: Mapping[str, Any]) -> list[Figure]:
-    """Gap and bounds against rounds, and the mean of each term of G; forms that are not finite are left out.
+def bound_figures(columns: Mapping[str, ArrayLike]) -> list[Figure]:
+    """Return the figure of gap and bounds against rounds, and that of the mean of each term of G.
 
-    `columns` as `Analysis.table()` gives them: round, gap, and for each form FORM_bound and FORM_a to FORM_e, [R + 1] each.
+    Forms that are not finite are left out.
+
+    Args:
+        columns: The table of `Analysis.table`: round, gap, FORM_bound and FORM_a to FORM_e of each form, [R+1] each.
     """
+    table = {name: np.asarray(values, dtype=float) for name, values in columns.items()}
     curves = {"measured gap": ("gap", "$text", "solid")} | {
         f"Theorem 1, {form}": (f"{form}_bound", "$accent", dash) for form, dash in FORMS.items()
     }
     lines: list[Trace] = []
     seen: list[float] = []
     for name, (column, colour, dash) in curves.items():
-        values = np.asarray(columns.get(column, np.nan), dtype=float)
+        values = table.get(column, np.array(np.nan))
         if np.isfinite(values).all():
             seen += values[values > 0].tolist()
             positive = np.where(values > 0, values, np.nan)
             look = {"color": colour, "dash": dash}
-            lines.append(scatter("lines", columns["round"], positive, name=name, line=look, hoverinfo="all"))
+            lines.append(scatter("lines", table["round"], positive, name=name, line=look, hoverinfo="all"))
     figures = [
         line_chart(
             {"all": (lines, _log(axes("round", log=True, y_hover=".3g"), seen))},
             id="bound",
             title="F(wʳ) − F(w*)",
-            caption="The measured gap, and what each form of the theorem allows it to be.",
+            caption="The measured gap, and the largest gap that each form of the theorem allows.",
             alt="the measured gap and the forms of the bound of Theorem 1 against rounds.",
         )
     ]
     # Row r holds the G that led to model r, so row 0 has none.
-    means = {
-        form: [float(np.mean(columns[f"{form}_{term}"][1:])) for term in TERMS] for form in ("printed", "corrected")
-    }
+    means = {form: [float(np.mean(table[f"{form}_{term}"][1:])) for term in TERMS] for form in ("printed", "corrected")}
     if np.isfinite(means["corrected"]).all():
         figures.append(_terms(means))
     return figures
 
 
-def draw(columns: Mapping[str, Any], folder: Path) -> None:
-    """bound.png and bound.pdf in `folder`; nothing, if matplotlib is not installed."""
+def draw(columns: Mapping[str, ArrayLike], folder: Path) -> None:
+    """Write bound.png and bound.pdf to `folder`, if matplotlib is installed."""
     if available():
         section = Section(id="bound", title="Theorem 1", intro="", figures=bound_figures(columns))
         export(section, (), folder)
@@ -74,7 +76,7 @@ def _terms(means: Mapping[str, list[float]]) -> Figure:
     return Figure(
         id="bound-terms",
         title="Mean over the rounds of each term of Gʳ",
-        caption="What the bound is made of: the largest term is what keeps it from saying more.",
+        caption="The largest term limits how tight the bound is.",
         alt="Bar chart of the mean of each of the five terms of the bound, printed and corrected.",
         views={"all": View(traces=bars, layout=layout, columns=("term", "mean over the rounds"))},
     )

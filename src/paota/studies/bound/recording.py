@@ -1,11 +1,11 @@
-"""A run that keeps every global model: the same run, bit for bit, with somebody watching."""
+"""A run that keeps every global model. Its results are bit-identical to those of the same run without keeping them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import NDArray
 
 from ... import simulate
@@ -23,21 +23,39 @@ class Record:
     entry: AlgorithmConfig
     seed: int
     trajectory: Trajectory
-    models: NDArray[np.float32]  # [R+1, d]
+    models: Float[np.ndarray, "R+1 d"]
 
     @property
     def max_staleness(self) -> int:
-        """The largest s_k that occurred."""
+        """The largest staleness s_k of the run, in rounds."""
         return int(np.max(self.trajectory.devices["staleness"], initial=0))
+
+    @property
+    def weight_sums(self) -> NDArray[np.float64]:
+        """sum_k alpha_k of every round in which a device transmits."""
+        weight, rounds = self._weights
+        sums: NDArray[np.float64] = np.bincount(rounds, weight).astype(np.float64)
+        return sums[np.bincount(rounds, weight != 0) > 0]
+
+    @property
+    def weight_peak(self) -> float:
+        """kappa: the largest n max_k alpha_k of all rounds with n ready devices; at least 1."""
+        weight, rounds = self._weights
+        return float(np.max(np.bincount(rounds)[rounds] * weight, initial=1.0))
+
+    @property
+    def _weights(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        devices = self.trajectory.devices
+        return devices["weight"].astype(np.float64), devices["round"]
 
 
 class _ModelKeeper(Callback):
-    """Keeps the model of every round."""
+    """A callback that keeps the global model of every round."""
 
     models = True
 
     def __init__(self) -> None:
-        self.kept: list[NDArray[Any]] = []
+        self.kept: list[NDArray[np.float32]] = []
 
     def round(self, round: Round) -> None:
         assert round.model is not None
@@ -45,7 +63,7 @@ class _ModelKeeper(Callback):
 
 
 def chosen_of(experiment: Experiment, label: str | None) -> AlgorithmConfig:
-    """The algorithm that `label` names; the first one without it."""
+    """Return the algorithm with this label, by default the first one."""
     labels = [c.label for c in experiment.algorithms]
     if label is not None and label not in labels:
         raise unknown_name("algorithm label", label, labels)
@@ -53,7 +71,12 @@ def chosen_of(experiment: Experiment, label: str | None) -> AlgorithmConfig:
 
 
 def record(experiment: Experiment, *, label: str | None = None) -> Record:
-    """Run one algorithm of an experiment (its first one, unless `label` names another) and keep every model."""
+    """Run one algorithm of an experiment and keep every global model.
+
+    Args:
+        experiment: The experiment; its seed is used.
+        label: Label of the algorithm, by default that of the first one.
+    """
     chosen = chosen_of(experiment, label)
     plan = simulate.prepare(replace(experiment, algorithms=(chosen,)), seeds=1)
     keeper = _ModelKeeper()

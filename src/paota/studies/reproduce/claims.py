@@ -1,6 +1,6 @@
-"""The paper's claims, each with the rule that decides it. A verdict follows from the data; nothing is typed in.
+"""The claims of the paper, each with the rule that decides it. Verdicts are computed from the data only.
 
-The margins stand here, and stood here before the seeds of the published verdicts (from `catalogue.FIRST_SEED` on) were run.
+The margins were fixed before the seeds of the published verdicts (from `catalogue.FIRST_SEED` on) were run.
 """
 
 from __future__ import annotations
@@ -12,42 +12,30 @@ import numpy as np
 
 from ...results.inference import Sample, Statement
 from ...results.measures import median
-from .comparisons import (
-    TOP_TARGET,
-    accuracy_steps,
-    advantages,
-    breaks_later,
-    distance,
-    gap_won,
-    lost_more,
-    relative_gap,
-    swept_lost_more,
-    time_saved,
-)
-from .evidence import Curves, Evidence, NoiseCurve, Radiated, Setting
+from . import comparisons
+from .evidence import NAMES, Curves, Evidence, NoiseCurve, Radiated, Setting
 from .verdicts import Claim, Terms, Trial
 
 SIMILAR = 0.10  # "close to", "similar": within 10 % of the rival's gap
 TIME_SAVED = 0.25  # the paper's figure ...
-TIME_TOLERANCE = 0.05  # ... and how far below it still counts
+TIME_TOLERANCE = 0.05  # ... and its tolerance
 VISIBLE = 0.01  # a loss of accuracy below one point could not be seen in the paper's figure
 
-Compare = Callable[[NoiseCurve, NoiseCurve], Sample]
 UPDATE, SIX = "payload = update", "dT = 6 s"
 
 
 def claims() -> tuple[Claim, ...]:
-    """The paper's claims, in its order."""
+    """Return the claims in the order of the paper."""
     return (_close(), _smaller_gap(), _similar(), _ordering(), _rounds_for_time(), _time_saved(), _robust())
 
 
 def positive(*samples: Sample) -> list[Statement]:
-    """All of them are above 0."""
+    """Return the statements that all samples are above 0."""
     return [Statement(sample=sample, above=0.0) for sample in samples]
 
 
 def _both_payloads(statements: Callable[[Evidence, str], list[Statement]]) -> tuple[Trial, ...]:
-    """As printed, and with payload = update."""
+    """Return the trial as printed and the one with payload = update."""
     return (
         Trial(statements=lambda e: statements(e, "paota")),
         Trial(statements=lambda e: statements(e, "paota-update"), change=UPDATE),
@@ -56,20 +44,20 @@ def _both_payloads(statements: Callable[[Evidence, str], list[Statement]]) -> tu
 
 def _close() -> Claim:
     def because(e: Evidence) -> str:
-        shares = [distance(e, *pair).estimate().value for pair in PAIRS]
+        names = ("paota", "paota-update", "cotaf")
+        shares = [comparisons.distance(e, name, "local-sgd").estimate().value for name in names]
         return (
             f"The area between PAOTA's curve and Local SGD's is {shares[0]:.0%} of that under Local SGD's (payload = update: "
             f"{shares[1]:.0%}; COTAF: {shares[2]:.1%}, since its noise is invisible at -174 dBm/Hz)."
         )
 
-    PAIRS = [(name, "local-sgd") for name in ("paota", "paota-update", "cotaf")]
     return Claim(
         id="close",
         statement="PAOTA converges close to Local SGD (Fig. 3 at -174 dBm/Hz, abstract)",
         paper="curves close together",
         measured="area between the curves of F, relative to the area under Local SGD's gap",
         rule=f"below {SIMILAR:.0%}",
-        trials=_both_payloads(lambda e, m: [Statement(sample=distance(e, m, "local-sgd"), below=SIMILAR)]),
+        trials=_both_payloads(lambda e, m: [Statement(sample=comparisons.distance(e, m, "local-sgd"), below=SIMILAR)]),
         because=because,
     )
 
@@ -89,7 +77,7 @@ def _smaller_gap() -> Claim:
         paper="smaller",
         measured="Local SGD's last F minus PAOTA's, after equal rounds",
         rule="above 0",
-        trials=_both_payloads(lambda e, m: positive(gap_won(e, m))),
+        trials=_both_payloads(lambda e, m: positive(comparisons.gap_won(e, m))),
         because=because,
     )
 
@@ -109,7 +97,7 @@ def _similar() -> Claim:
         measured="PAOTA's last F minus COTAF's, relative to COTAF's mean gap",
         rule=f"within ±{SIMILAR:.0%} (equivalence)",
         trials=_both_payloads(
-            lambda e, m: [Statement(sample=relative_gap(e, m, "cotaf"), above=-SIMILAR, below=SIMILAR)]
+            lambda e, m: [Statement(sample=comparisons.relative_gap(e, m, "cotaf"), above=-SIMILAR, below=SIMILAR)]
         ),
         because=because,
     )
@@ -117,8 +105,7 @@ def _similar() -> Claim:
 
 def _ordering() -> Claim:
     def because(e: Evidence) -> str:
-        titles = {"paota": "PAOTA", "paota-update": "PAOTA (update)", "local-sgd": "Local SGD", "cotaf": "COTAF"}
-        words = ", ".join(f"{title} {np.mean(e.quiet[n].final_accuracy()):.1%}" for n, title in titles.items())
+        words = ", ".join(f"{title} {np.mean(e.quiet[n].final_accuracy()):.1%}" for n, title in NAMES.items())
         return f"Measured at the end: {words}; without visible noise COTAF computes the same average as Local SGD."
 
     return Claim(
@@ -128,9 +115,9 @@ def _ordering() -> Claim:
         measured="the step that is harder to show, of PAOTA - Local SGD and Local SGD - COTAF",
         rule="both above 0",
         trials=(
-            *_both_payloads(lambda e, m: positive(*accuracy_steps(e.quiet, m))),
+            *_both_payloads(lambda e, m: positive(*comparisons.accuracy_steps(e.quiet, m))),
             Trial(
-                statements=lambda e: positive(*accuracy_steps(e.quiet, "paota-update", equal_time=True)),
+                statements=lambda e: positive(*comparisons.accuracy_steps(e.quiet, "paota-update", equal_time=True)),
                 change=f"{UPDATE}, at equal simulated time",
             ),
         ),
@@ -145,12 +132,12 @@ def _rounds_for_time() -> Claim:
 
         return (
             f"A round of PAOTA takes {pace(e.quiet['paota']):.1f} s and one of Local SGD "
-            f"{pace(e.quiet['local-sgd']):.1f} s, but PAOTA needs {_rounds(e, 'paota')} rounds to {TOP_TARGET:.0%} and "
-            f"Local SGD {_rounds(e, 'local-sgd')}."
+            f"{pace(e.quiet['local-sgd']):.1f} s, but PAOTA needs {_rounds(e, 'paota')} rounds to "
+            f"{comparisons.TOP_TARGET:.0%} and Local SGD {_rounds(e, 'local-sgd')}."
         )
 
     def trial(setting: Callable[[Evidence], Setting], method: str, change: str = "") -> Trial:
-        return Trial(statements=lambda e: positive(*advantages(e, setting(e), method)), change=change)
+        return Trial(statements=lambda e: positive(*comparisons.advantages(e, setting(e), method)), change=change)
 
     return Claim(
         id="rounds-for-time",
@@ -170,17 +157,19 @@ def _rounds_for_time() -> Claim:
 
 
 def _rounds(e: Evidence, method: str) -> str:
-    needed = median(e.quiet[method].rounds_to(TOP_TARGET))
+    needed = median(e.quiet[method].rounds_to(comparisons.TOP_TARGET))
     return f"{needed:.0f}" if np.isfinite(needed) else "more than all"
 
 
 def _time_saved() -> Claim:
     def enough(setting: Setting, method: str) -> list[Statement]:
-        return [Statement(sample=time_saved(setting, method), above=-math.log(1 - TIME_SAVED + TIME_TOLERANCE))]
+        return [
+            Statement(sample=comparisons.time_saved(setting, method), above=-math.log(1 - TIME_SAVED + TIME_TOLERANCE))
+        ]
 
     def because(e: Evidence) -> str:
         shown = [
-            f"{_percent(time_saved(setting, name).estimate().value)} {words}"
+            f"{_percent(comparisons.time_saved(setting, name).estimate().value)} {words}"
             for setting, name, words in (
                 (e.quiet, "paota", "at dT = 8 s"),
                 (e.six, "paota", "at the 6 s of Table I"),
@@ -223,7 +212,9 @@ def _robust() -> Claim:
         )
         return words + (f"; without path loss they break only at (dBm/Hz): {breaks}." if breaks else ".")
 
-    def swept(mine: str, rival: str, sample: Compare, above: float, change: str) -> Trial:
+    def swept(
+        mine: str, rival: str, sample: Callable[[NoiseCurve, NoiseCurve], Sample], above: float, change: str
+    ) -> Trial:
         def statements(e: Evidence) -> list[Statement]:
             there = mine in e.noise and rival in e.noise
             return [Statement(sample=sample(e.noise[mine], e.noise[rival]), above=above)] if there else []
@@ -242,18 +233,20 @@ def _robust() -> Claim:
         rule=f"above {VISIBLE * 100:.0f} point, or above 0 dB, within the same power budget",
         trials=(
             Trial(
-                statements=lambda e: [Statement(sample=lost_more(e, "paota"), above=VISIBLE)],
+                statements=lambda e: [Statement(sample=comparisons.lost_more(e, "paota"), above=VISIBLE)],
                 terms=lambda e: terms(e.loud["paota"].radiated, e.loud["cotaf"].radiated),
             ),
-            swept("paota-physical", "cotaf-fading", swept_lost_more, VISIBLE, fair),
-            swept("paota-physical", "cotaf-fading", breaks_later, 0.0, f"{louder}, {fair}"),
-            swept("paota-update-physical", "cotaf-fading", breaks_later, 0.0, f"{UPDATE}, {louder}, {fair}"),
-            swept("paota-paper", "cotaf", breaks_later, 0.0, f"{louder}, PAOTA not held to its 15 W"),
+            swept("paota-physical", "cotaf-fading", comparisons.swept_lost_more, VISIBLE, fair),
+            swept("paota-physical", "cotaf-fading", comparisons.breaks_later, 0.0, f"{louder}, {fair}"),
+            swept(
+                "paota-update-physical", "cotaf-fading", comparisons.breaks_later, 0.0, f"{UPDATE}, {louder}, {fair}"
+            ),
+            swept("paota-paper", "cotaf", comparisons.breaks_later, 0.0, f"{louder}, PAOTA not held to its 15 W"),
         ),
         because=because,
     )
 
 
 def terms(mine: Radiated | None, rival: Radiated | None) -> Terms | None:
-    """The terms of a trial, where both use the air."""
+    """Return the terms of a trial, if both methods use the air."""
     return None if mine is None or rival is None else Terms(mine=mine, rival=rival)

@@ -1,11 +1,11 @@
-"""The figures of the paper and of the sweeps that it should have shown, as sections of a page."""
+"""The figures of the paper, the noise sweep, the ablations and Theorem 1, as sections of a page."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,21 +27,24 @@ from ...pages.figure import (
     whiskers,
 )
 from ...pages.page import Section
-from ...results.measures import Floats, quartiles
+from ...pages.timeline import stretch_of, timeline_figure
+from ...results.measures import Floats, newest, quartiles
 from ..bound.figure import bound_figures
-from .catalogue import Scale
-from .evidence import Curves, Evidence
-from .gather import METHOD_LABELS, Cells, final, seconds_to, values_of
-from .pictures import system, workflow
+from .catalogue import LOUD_DBM, QUIET_DBM
+from .cells import Stored
+from .evidence import NAMES, Curves, Evidence
+from .gather import METHOD_LABELS, Cells, accuracy_of, final, values_of
 
-NAMES = {"paota": "PAOTA", "paota-update": "PAOTA (update)", "local-sgd": "Local SGD", "cotaf": "COTAF"}
 LOOKS = {"paota": (0, "solid"), "paota-update": (2, "dashdot"), "local-sgd": (6, "dash"), "cotaf": (1, "dot")}
 STYLES = [Style(name=NAMES[name], colour=LOOKS[name][0], dash=LOOKS[name][1]) for name in METHOD_LABELS]
 GRID_POINTS = 200
+SHOWN_DEVICES, SHOWN_ROUNDS = 10, 5  # of the work-flow
+SEEDS_CAPTION = "Whiskers: the middle half of the seeds."
+Swept = Mapping[str, tuple[list[float], Floats]]  # method -> values, quartiles [values, 3]
 
 
-def draw_all(cells: Cells, evidence: Evidence, scale: Scale, folder: Path) -> list[Section]:
-    """A section for each figure that there are data for; also as PNG and PDF in `folder`, if matplotlib is installed."""
+def draw_all(cells: Cells, evidence: Evidence, folder: Path) -> list[Section]:
+    """Return a section for each figure with data. With matplotlib, also write each as PNG and PDF to `folder`."""
     sections = [gap(evidence), accuracy(evidence)]
     if evidence.noise:
         sections.append(_noise(evidence))
@@ -49,33 +52,30 @@ def draw_all(cells: Cells, evidence: Evidence, scale: Scale, folder: Path) -> li
         sections += [_ablations(cells), _learning_rate(cells)]
     if any(name.startswith("bound-") for name in cells):
         sections.append(_bound(cells))
-    sections += [system(cells["quiet"], _devices(scale)), workflow(cells["quiet"])]
-    if available():
-        for section in sections:
-            export(section, STYLES, folder)
-    return sections
-
-
-def _devices(scale: Scale) -> int:
-    return int(scale.base.get("data", {}).get("devices", 100))
+    sections.append(workflow(cells["quiet"]))
+    if not available():
+        return sections
+    for section in sections:
+        export(section, STYLES, folder)
+    return [replace(section, download=f"{folder.name}/{section.id}.pdf") for section in sections]
 
 
 def gap(evidence: Evidence) -> Section:
-    """Fig. 3: E[F(w^r)] - F(w*) against rounds, at both noise levels."""
+    """Return Fig. 3: E[F(w^r)] - F(w*) against rounds, at both noise levels."""
     panels = []
-    for setting, name, n0 in ((evidence.quiet, "quiet", -174), (evidence.loud, "loud", -74)):
-        sources = {m: setting if m in setting else evidence.quiet for m in METHOD_LABELS}  # Local SGD knows no noise
+    for setting, name, n0 in ((evidence.quiet, "quiet", QUIET_DBM), (evidence.loud, "loud", LOUD_DBM)):
+        sources = {m: setting if m in setting else evidence.quiet for m in METHOD_LABELS}  # Local SGD has no channel
         curves = {m: _mean(np.arange(s[m].objective.shape[1]), evidence.gap(s, m)) for m, s in sources.items()}
         seen = [value for curve in curves.values() for value in curve.middle if value > 0]
         layout = axes("round", log=True, y_hover=".3g")
         layout["yaxis"] |= log_ticks(min(seen), max(seen)) if seen else {}
         panels.append(
             line_chart(
-                {"all": ([line(_series(m), curve, positive=True) for m, curve in curves.items()], layout)},
+                {"all": (_lines(curves, positive=True), layout)},
                 id=f"gap-{name}",
-                title=f"E[F(wʳ)] − F(w*) at N₀ = {n0} dBm/Hz",
+                title=f"E[F(wʳ)] − F(w*) at N₀ = {n0:g} dBm/Hz",
                 caption="Local SGD uses no channel, so it is the same at both noise levels.",
-                alt=f"the gap to the best objective against rounds at {n0} dBm/Hz. {_ends(curves)}",
+                alt=f"the gap to the best objective against rounds at {n0:g} dBm/Hz.",
             )
         )
     return Section(
@@ -88,22 +88,19 @@ def gap(evidence: Evidence) -> Section:
 
 
 def accuracy(evidence: Evidence) -> Section:
-    """Fig. 4: test accuracy against simulated time and against rounds."""
+    """Return Fig. 4: test accuracy against simulated time and against rounds."""
     end_s = float(np.nanmax(evidence.quiet["paota"].time_s))
     by_second = {m: _mean(*_on_grid(evidence.quiet[m], end_s)) for m in METHOD_LABELS}
     by_round = {m: _mean(np.arange(c.accuracy.shape[1]), c.accuracy) for m, c in evidence.quiet.items()}
     figure = line_chart(
         {
-            axis: (
-                [line(_series(m), curve) for m, curve in curves.items()],
-                together(axes(title, y_format=SHARE_TICKS, y_hover=".2%"), level(0.8)),
-            )
+            axis: (_lines(curves), together(axes(title, y_format=SHARE_TICKS, y_hover=".2%"), level(0.8)))
             for axis, title, curves in (("seconds", "simulated seconds", by_second), ("rounds", "round", by_round))
         },
         id="accuracy",
         title="Test accuracy",
         caption="The dotted line is 80 %. Choose seconds or rounds at the top of the page.",
-        alt=f"test accuracy against simulated seconds or rounds. {_ends(by_second)}",
+        alt="test accuracy against simulated seconds or rounds.",
         group="axis",
         height_px=400,
         wide=True,
@@ -117,19 +114,24 @@ def accuracy(evidence: Evidence) -> Section:
 
 
 def _on_grid(curves: Curves, end_s: float) -> tuple[Floats, Floats]:
-    """Accuracy of every seed at common times: the newest model's, as a device would see it."""
+    """Return common times, and the accuracy of every seed's newest model at each of them."""
     grid = np.linspace(0, end_s, GRID_POINTS)
-    rows = []
-    for accuracy, time_s in zip(curves.accuracy, curves.time_s, strict=True):
-        known = ~np.isnan(time_s)
-        rows.append(accuracy[known][np.searchsorted(time_s[known], grid, side="right") - 1])
-    return grid, np.array(rows)
+    return grid, np.array([newest(curves.accuracy, curves.time_s, time_s) for time_s in grid]).T
 
 
 def _mean(x: np.ndarray, values: Floats) -> Curve:
-    """Mean over the seeds [seeds, points] and the band of their middle half."""
+    """Return the mean over the seeds [seeds, points] and the band of their middle half."""
     low, high = np.nanquantile(values, [0.25, 0.75], axis=0)
     return Curve(x=x, middle=np.nanmean(values, axis=0), low=low, high=high)
+
+
+def _lines(curves: Mapping[str, Curve], *, positive: bool = False) -> list[Trace]:
+    return [line(_series(method), curve, positive=positive) for method, curve in curves.items()]
+
+
+def _series(label: str) -> int:
+    """Return the place in the legend of the method that a label begins with."""
+    return METHOD_LABELS.index(max((name for name in METHOD_LABELS if label.startswith(name)), key=len))
 
 
 def _noise(evidence: Evidence) -> Section:
@@ -139,26 +141,22 @@ def _noise(evidence: Evidence) -> Section:
         for name, sweep in evidence.noise.items():
             if sweep.path_loss != far:
                 continue
-            middle = np.median(sweep.accuracy, axis=1)[1:]  # the first level means no noise
             kept = "physical" in name or "fading" in name  # within the power budget
             look = {"dash": "solid" if kept else "dot", "marker": {"symbol": "circle" if kept else "circle-open"}}
-            curve = Curve(x=np.array(sweep.levels_dbm[1:]), middle=middle)
+            # The first level means no noise.
+            curve = Curve(x=np.array(sweep.levels_dbm[1:]), middle=np.median(sweep.accuracy[1:], axis=1))
             traces.append(line(_series(name), curve) | {"mode": "lines+markers", "name": sweep.title} | look)
         lowest = min((trace["x"][0] for trace in traces), default=-math.inf)
+        marks = [level(n0, vertical=True) for n0 in (QUIET_DBM, LOUD_DBM) if n0 >= lowest]
         layout = axes("N₀ in dBm/Hz", y_format=SHARE_TICKS, y_hover=".1%", y_range=(0, 1))
         below = {"showlegend": True, "legend": {"orientation": "h", "y": -0.22, "x": 0}}
         panels.append(
             line_chart(
-                {
-                    "all": (
-                        traces,
-                        together(layout | below, *(level(n0, vertical=True) for n0 in (-174, -74) if n0 >= lowest)),
-                    )
-                },
+                {"all": (traces, together(layout | below, *marks))},
                 id=f"noise-{'far' if far else 'near'}",
                 title=title,
-                caption="Final test accuracy, median over the seeds. Hollow and dotted: any power that it takes; full: "
-                "within the power budget.",
+                caption="Final test accuracy, median over the seeds. Hollow and dotted: without the power budget; full: "
+                "within it.",
                 alt=f"final test accuracy against the noise density. {title}.",
                 height_px=460,
             )
@@ -166,90 +164,86 @@ def _noise(evidence: Evidence) -> Section:
     return Section(
         id="noise",
         title="The noise sweep",
-        intro="Final accuracy against the noise density. Dotted upright lines: the paper's two levels. As printed, an "
-        "amplitude is capped at 15 whatever it costs; the physical cap keeps to 15 W.",
+        intro="Final accuracy against the noise density. Dotted vertical lines: the paper's two levels. As printed, the "
+        "amplitude is capped at 15 at any power; the physical cap keeps to 15 W.",
         figures=panels,
     )
 
 
 def _ablations(cells: Cells) -> Section:
-    beta = {"paota": cells["beta"], "paota-update": cells["beta-update"]}
+    def against(kind: str, measure: Callable[[Stored, str], Floats] = final) -> Swept:
+        found = values_of(cells, kind)
+        values = [value for _, value, _ in found]
+        return {m: (values, np.array([quartiles(measure(cell, m)) for *_, cell in found])) for m in found[0][2].labels}
+
+    def seconds(cell: Stored, label: str) -> Floats:
+        return accuracy_of(cell, label).seconds_to(0.7)
+
+    score, reach = "Final accuracy", "Simulated seconds to 70 %"
     panels = [
-        _swept("period", "Period ΔT in s, at equal time", _against(cells, "period", final)),
-        _swept("classes", "Classes per device", _against(cells, "classes", final)),
-        _swept("devices", "Devices K", _against(cells, "devices", final)),
-        _swept("omega", "Ω", {"paota": _labelled(cells["omega"])}, x_log=True),
-        _power_methods(beta),
-        _swept(
-            "period-seconds",
-            "Period ΔT in s",
-            _against(cells, "period", lambda cell, label: seconds_to(cell, label, 0.7)),
-            quantity="Simulated seconds to 70 %",
-            share=False,
-        ),
+        _swept("period", score, "Period ΔT in s, at equal time", against("period")),
+        _swept("classes", score, "Classes per device", against("classes")),
+        _swept("devices", score, "Devices K", against("devices")),
+        _swept("omega", score, "Ω", {"paota": _labelled(cells["omega"])}, x_log=True),
+        [_power_methods({"paota": cells["beta"], "paota-update": cells["beta-update"]})],
+        _swept("period-seconds", reach, "Period ΔT in s", against("period", seconds)),
     ]
     return Section(
         id="ablations",
         title="Ablations",
-        intro="Median over the seeds with the middle half. The period is judged at equal simulated time, the rest after "
+        intro="Median over the seeds with the middle half. The period is compared at equal simulated time, the rest after "
         "equal rounds. Optimised, staleness, similarity and uniform are ways to choose the power.",
-        figures=[panel for panel in panels if panel],
+        figures=[figure for panel in panels for figure in panel],
     )
 
 
 def _learning_rate(cells: Cells) -> Section:
     found = {method: _labelled(cells[f"eta-{method}"]) for method in METHOD_LABELS}
-    figure = _swept("eta", "Learning rate η (all figures use 0.1)", found, x_log=True, mark=0.1, wide=True)
+    figures = _swept("eta", "Final accuracy", "Learning rate η (all figures use 0.1)", found, x_log=True, mark=0.1)
     return Section(
         id="eta",
         title="Sensitivity to the learning rate",
         intro="Nothing is tuned per method: one learning rate and one batch size for all.",
-        figures=[figure] if figure else [],
+        figures=[replace(figure, title="Final accuracy", wide=True) for figure in figures],
     )
 
 
-Swept = Mapping[str, tuple[list[float], Floats]]  # method -> values, quartiles [values, 3]
-
-
-def _against(cells: Cells, kind: str, measure: Any) -> Swept:
-    found = values_of(cells, kind)
-    values = [value for _, value, _ in found]
-    return {m: (values, np.array([quartiles(measure(cell, m)) for *_, cell in found])) for m in found[0][2].labels}
-
-
-def _labelled(cell: Any) -> tuple[list[float], Floats]:
+def _labelled(cell: Stored) -> tuple[list[float], Floats]:
     return [float(name) for name in cell.labels], np.array([quartiles(final(cell, name)) for name in cell.labels])
 
 
 def _swept(
-    id: str, x_title: str, swept: Swept, *, quantity: str = "Final accuracy", share: bool = True, x_log: bool = False,
-    mark: float | None = None, wide: bool = False,
-) -> Figure | None:  # fmt: skip
-    """A quantity against a setting, for each method, with whiskers; None if it was reached nowhere."""
+    id: str, quantity: str, x_title: str, swept: Swept, *, x_log: bool = False, mark: float | None = None
+) -> list[Figure]:
+    """Return the figure of a quantity against a setting, with whiskers; none if no seed reached the quantity.
+
+    Args:
+        id: The name of the figure.
+        quantity: The quantity, as in the title.
+        x_title: The setting, as at the axis.
+        swept: Values and quartiles of every method.
+        x_log: Draw a logarithmic axis of the setting.
+        mark: A value of the setting to mark by a line.
+    """
     if not any(np.isfinite(triples).any() for _, triples in swept.values()):
-        return None
+        return []
     traces = []
     for method, (values, triples) in swept.items():
         low, middle, high = np.where(np.isfinite(triples), triples, np.nan).T
         curve = line(_series(method), Curve(x=np.array(values), middle=middle))
         traces.append(curve | {"mode": "lines+markers", "error_y": whiskers(low, middle, high)})
+    share = "accuracy" in quantity
     layout = axes(x_title, x_log=x_log, y_format=SHARE_TICKS if share else ",", y_hover=".1%" if share else ",.4~g")
     values = sorted({value for values, _ in swept.values() for value in values})
     layout["xaxis"] |= {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
     if mark is not None:
         layout = together(layout, level(mark, vertical=True))
-    return line_chart(
-        {"all": (traces, layout)},
-        id=id,
-        title=f"{quantity}: {x_title}" if not wide else quantity,
-        caption="Whiskers: the middle half of the seeds.",
-        alt=f"{quantity.lower()} against {x_title}.",
-        wide=wide,
-    )
+    title, alt = f"{quantity}: {x_title}", f"{quantity.lower()} against {x_title}."
+    return [line_chart({"all": (traces, layout)}, id=id, title=title, caption=SEEDS_CAPTION, alt=alt)]
 
 
-def _power_methods(by_method: Mapping[str, Any]) -> Figure:
-    """The ways to choose the power side by side."""
+def _power_methods(by_method: Mapping[str, Stored]) -> Figure:
+    """Return the ways to choose the power as bars beside each other."""
     bars: list[Trace] = []
     top = 0.0
     for method, cell in by_method.items():
@@ -263,7 +257,7 @@ def _power_methods(by_method: Mapping[str, Any]) -> Figure:
     return Figure(
         id="beta",
         title="Final accuracy: β",
-        caption="Whiskers: the middle half of the seeds.",
+        caption=SEEDS_CAPTION,
         alt="Bar chart of the final accuracy for each way to choose the power.",
         views={"all": View(traces=bars, layout=layout | {"barmode": "group"}, columns=("method", "final accuracy"))},
     )
@@ -279,11 +273,16 @@ def _bound(cells: Cells) -> Section:
     )
 
 
-def _series(label: str) -> int:
-    """The method that a label begins with, as its place in the legend."""
-    found = max((name for name in METHOD_LABELS if label.startswith(name)), key=len)
-    return METHOD_LABELS.index(found)
-
-
-def _ends(curves: Mapping[str, Curve]) -> str:
-    return f"At the end: {', '.join(f'{NAMES[m]} {curve.middle[-1]:.3g}' for m, curve in curves.items())}."
+def workflow(cell: Stored) -> Section:
+    """Return Fig. 2: the trainings and transmissions of the first rounds of a run."""
+    names = ("round", "device", "staleness", "start_s", "finish_s", "weight")
+    records = {name: cell.arrays[f"devices/{name}"] for name in names}
+    records["time_s"] = cell.of("paota", "time_s")[0][records["round"].astype(int)]
+    records["version"] = records["round"] - 1 - records["staleness"]
+    stretch = stretch_of(records, devices=SHOWN_DEVICES, events=SHOWN_ROUNDS)
+    return Section(
+        id="fig2-workflow",
+        title="Fig. 2: the work-flow",
+        intro="The first rounds of the same run. Fast devices do not wait for the slowest.",
+        figures=[timeline_figure({"paota": ("PAOTA", stretch)}, id="workflow")] if stretch else [],
+    )

@@ -1,4 +1,4 @@
-"""From stored cells to the arrays that claims, tables and figures speak of."""
+"""Gathers the arrays of claims, tables and figures from stored cells."""
 
 from __future__ import annotations
 
@@ -9,46 +9,39 @@ import numpy as np
 
 from ...results.measures import Floats
 from .catalogue import METHODS, Scale, level_label, levels_of, noise_series
+from .cells import Stored
 from .evidence import Curves, Evidence, NoiseCurve, Radiated, Setting
-from .store import Stored
 
 Cells = Mapping[str, Stored]
 METHOD_LABELS = tuple(str(m.get("label", m["name"])) for m in METHODS)
 
 
 def gather(cells: Cells, scale: Scale) -> Evidence:
-    """Everything that the claims need, from the cells of the paper's own figures and, where it was run, the noise sweep."""
-    targets = scale.base.get("targets", (0.5, 0.6, 0.7, 0.8))
-    quiet, loud = setting_of(cells["quiet"]), setting_of(cells["loud"])
+    """Return the evidence of all claims, from the cells of the paper's own figures and of the noise sweep, if any."""
+    quiet, loud, six = (_setting_of(cells[name]) for name in ("quiet", "loud", "six"))
     searched = np.min(cells["optimum-crossed"].arrays["values"], axis=1)
     return Evidence(
         quiet=quiet,
         loud=loud,
-        six=setting_of(cells["six"]),
+        six=six,
         optimum=lowest_seen(searched, [*quiet.values(), *loud.values()]),
-        noise=noise_of(cells, scale),
-        targets=tuple(targets),
+        noise=_noise_of(cells, scale),
     )
 
 
 def lowest_seen(searched: Floats, runs: Sequence[Curves]) -> Floats:
-    """F(w*) of each seed: the best that any search found, unless some run went lower still."""
+    """Return F(w*) of each seed, [seeds]: the best value of any search, unless a run went lower."""
     lowest: Floats = np.minimum.reduce([searched, *(np.nanmin(curves.objective, axis=1) for curves in runs)])
     return lowest
 
 
-def setting_of(cell: Stored) -> Setting:
-    """The curves of all methods of a cell, by label."""
-    return {label: curves_of(cell, label) for label in cell.labels}
-
-
-def curves_of(cell: Stored, label: str) -> Curves:
-    """The curves of one method in a cell whose runs look at the whole objective."""
-    return replace(accuracy_of(cell, label), objective=cell.of(label, "train_loss"))
+def _setting_of(cell: Stored) -> Setting:
+    """Return the curves of all methods of a cell whose runs evaluate the whole objective, by label."""
+    return {label: replace(accuracy_of(cell, label), objective=cell.of(label, "train_loss")) for label in cell.labels}
 
 
 def accuracy_of(cell: Stored, label: str) -> Curves:
-    """The curves of one method without its objective: sweeps only know the loss of the batches."""
+    """Return the curves of one method without its objective: sweeps only know the loss of the mini-batches."""
     return Curves(
         accuracy=cell.of(label, "test_accuracy"),
         time_s=cell.of(label, "time_s"),
@@ -57,8 +50,13 @@ def accuracy_of(cell: Stored, label: str) -> Curves:
     )
 
 
+def final(cell: Stored, label: str) -> Floats:
+    """Return the final accuracy of each seed, [seeds]."""
+    return accuracy_of(cell, label).final_accuracy()
+
+
 def radiated_by(cell: Stored, labels: Sequence[str]) -> Radiated | None:
-    """What the transmissions of these labels of a cell cost, taken together; None if they do not use the air."""
+    """Return the power of the transmissions of these labels together; None if they do not use the air."""
     watts, over = (
         np.concatenate([cell.of(label, column).ravel() for label in labels])
         for column in ("transmit_power_w_mean", "over_budget")
@@ -68,8 +66,8 @@ def radiated_by(cell: Stored, labels: Sequence[str]) -> Radiated | None:
     return Radiated(median_w=float(np.nanmedian(watts)), over_budget=float(np.nanmean(over)))
 
 
-def noise_of(cells: Cells, scale: Scale) -> dict[str, NoiseCurve]:
-    """One curve for each series of the noise sweep that was run."""
+def _noise_of(cells: Cells, scale: Scale) -> dict[str, NoiseCurve]:
+    """Return one curve for each series of the noise sweep that was run."""
     made = {}
     for series in noise_series():
         if f"noise-{series.name}" not in cells:
@@ -81,22 +79,12 @@ def noise_of(cells: Cells, scale: Scale) -> dict[str, NoiseCurve]:
             levels_dbm=levels,
             accuracy=np.array([final(cell, label) for label in labels]),
             path_loss=series.path_loss,
-            radiated=radiated_by(cell, labels),  # at the levels that decide, too
+            radiated=radiated_by(cell, labels),  # over all levels, also those that decide
         )
     return made
 
 
-def final(cell: Stored, label: str) -> Floats:
-    """Final accuracy of each seed, [seeds]."""
-    return accuracy_of(cell, label).final_accuracy()
-
-
-def seconds_to(cell: Stored, label: str, target: float) -> Floats:
-    """Simulated seconds to a test accuracy, [seeds]; infinite for never."""
-    return accuracy_of(cell, label).seconds_to(target)
-
-
 def values_of(cells: Cells, kind: str) -> list[tuple[str, float, Stored]]:
-    """The cells named `KIND=VALUE`, by value."""
+    """Return the cells named `KIND=VALUE`, sorted by value."""
     found = [(name, float(name.partition("=")[2]), cell) for name, cell in cells.items() if name.startswith(f"{kind}=")]
     return sorted(found, key=lambda item: item[1])

@@ -1,33 +1,33 @@
-"""The reproduction page: the verdicts first, then every figure and table."""
+"""The page of the reproduction: the verdicts first, then every figure and table."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
-from ...base.files import write_text
-from ...pages.page import Note, Page, Section, Table, TableCell, TableRow, Tone, render
+from ...base.types import Table as Row
+from ...pages.page import Note, Page, Section, Table, TableCell, TableRow, Tone
 from .catalogue import Scale
-from .figures import NAMES, STYLES, draw_all
-from .page_choices import write_choices
-from .tables import Facts
-from .verdicts import CHANGED, FAILED, FAILS, HOLDS, LEVEL, OPEN, REPRODUCED, UNDECIDED, Tried, Verdict
+from .evidence import NAMES
+from .figures import STYLES
+from .gather import Cells
+from .verdicts import CHANGED, FAILED, FAILS, HOLDS, LEVEL, OPEN, REPRODUCED, UNDECIDED
 
-__all__ = ["COLUMNS", "NAMES", "draw_all", "number", "tests_text", "value_text", "write_choices", "write_page"]
-
-MARKS: dict[str, tuple[Tone, str]] = {
-    REPRODUCED: ("good", "✓"),
-    CHANGED: ("middling", "≈"),
-    UNDECIDED: ("middling", "?"),
-    FAILED: ("alert", "✗"),
+Tables = Mapping[str, Sequence[Row]]
+TONES: dict[str, Tone] = {  # of verdicts and of outcomes of trials
+    REPRODUCED: "good", CHANGED: "middling", UNDECIDED: "middling", FAILED: "alert",
+    HOLDS: "good", OPEN: "middling", FAILS: "alert",
+}  # fmt: skip
+# The columns that each table shows, and the headings that differ from the names of the columns.
+SHOWN = {
+    "breaks": "title path_loss without_noise breaks_at_dbm_per_hz q25 q75",
+    "accuracy": "setting method final_accuracy q25 q75",
+    "ablations": "ablation value method final_accuracy q25 q75 seconds_to_70 seconds_to_80",
+    "optimum": "seed best value gradient_norm last_gain",
+    "power": "setting method radiated_w over_budget noise_std_a_weight",
 }
-TRIED: dict[str, tuple[Tone, str]] = {HOLDS: ("good", "✓"), OPEN: ("middling", "?"), FAILS: ("alert", "✗")}
-# The columns that each table shows, and the heads of those whose name does not say it.
 HEADS = {
     "title": "method",
     "breaks_at_dbm_per_hz": "breaks at (dBm/Hz)",
@@ -41,235 +41,181 @@ HEADS = {
     "over_budget": "share of transmissions over 15 W",
     "noise_std_a_weight": "noise a weight",
 }
-SHOWN = {
-    "breaks": "title path_loss without_noise breaks_at_dbm_per_hz q25 q75",
-    "accuracy": "setting method final_accuracy q25 q75",
-    "ablations": "ablation value method final_accuracy q25 q75 seconds_to_70 seconds_to_80",
-    "optimum": "seed best value gradient_norm last_gain",
-    "power": "setting method radiated_w over_budget noise_std_a_weight",
-}
-COLUMNS = {name: {key: HEADS.get(key, key.replace("_", " ")) for key in keys.split()} for name, keys in SHOWN.items()}
-COLUMNS["optimum"]["value"] = "found by its own search"
+OWN_SEARCH = "found by its own search"  # heading of "value" in the table of F(w*)
+TEXTS = NAMES | {
+    "exact": "optimised (P2)", "staleness": "staleness only", "similarity": "similarity only", "uniform": "uniform",
+}  # fmt: skip
 NOT_RUN = "This part was not run."
-NO_VERDICTS = "A smoke run judges nothing: there are no verdicts."
 
 
-def write_page(
-    path: Path,
-    scale: Scale,
-    cells: Mapping[str, Any],
-    verdicts: Sequence[Verdict],
-    tables: Mapping[str, Sequence[Facts]],
-    figures: Sequence[Section],
-) -> None:
-    """The page as one file at `path`; `figures` are the sections of `draw_all`, their PDFs in `figures` beside it."""
-    printed = {section.id: f"figures/{section.id}.pdf" for section in figures}
-    links = {name: link for name, link in printed.items() if (path.parent / link).is_file()}
-    shown = [replace(section, download=links.get(section.id, "")) for section in figures]
-    write_text(path, render(build(scale, cells, verdicts, tables, shown)))
+def build(scale: Scale, cells: Cells, tables: Tables, figures: Sequence[Section]) -> Page:
+    """Return the page.
 
-
-def build(
-    scale: Scale,
-    cells: Mapping[str, Any],
-    verdicts: Sequence[Verdict],
-    tables: Mapping[str, Sequence[Facts]],
-    figures: Sequence[Section],
-) -> Page:
-    """Verdicts, Table I, the figures, and the other tables."""
+    Args:
+        scale: The scale of the reproduction.
+        cells: The finished cells; those of Theorem 1 give its findings.
+        tables: All tables by name, as `write_tables` returns them.
+        figures: The sections of `draw_all`.
+    """
+    verdicts, notes = tables["verdicts"], _theorem(cells)
     return Page(
         kind="paota reproduce",
         title="The paper, reproduced",
         heading="The paper, reproduced",
-        ran=_ran(scale),
+        ran=f"{scale.seeds} seeds ({scale.sweep_seeds} where no verdict depends on them), {scale.rounds} rounds for the "
+        f"paper's figures and {scale.sweep_rounds} for the sweeps; one learning rate (0.1) and one batch size (32) for every "
+        "method.",
         findings=[
             "Semi-Asynchronous Federated Edge Learning for Over-the-air Computation: what holds, what does not, and why.",
-            _counts(verdicts) if verdicts else NO_VERDICTS,
+            _counts(verdicts) if verdicts else "A smoke run judges nothing: there are no verdicts.",
         ],
         warning="Smoke run on small made-up data: these figures say nothing about the paper." if scale.quick else "",
         legend=STYLES if figures else (),
         sections=[
-            *([_verdict_section(verdicts)] if verdicts else []),
+            *([_verdict_section(tables)] if verdicts else []),
             Section(
                 id="table1",
                 title="Table I",
-                intro="Rounds and seconds to a test accuracy: median over the seeds, the middle half in brackets, the "
-                "paper's own figure below. The text sets ΔT = 8 s; the paper's table divides to 6 s.",
+                intro="Rounds / seconds to a test accuracy: median, with the middle half and the paper's values in "
+                "brackets. The text sets ΔT = 8 s; the paper's table divides to 6 s.",
                 tables=[_table1(tables["table1"])],
             ),
             *figures,
             Section(
                 id="breaks",
                 title="Where does each method break?",
-                intro="Broken: 5 points below the same method without noise. Between two levels the fall is taken as "
-                "straight.",
+                intro="Broken: 5 points below the same method without noise; quartiles over the seeds. The curve is linear "
+                "between two levels.",
                 tables=[
                     _table(tables, "breaks"),
                     _table(
                         tables,
                         "power",
-                        title="What is radiated",
+                        "What is radiated",
                         intro="The power of a transmission (in the noise sweep: over all its levels), how often it exceeds "
-                        "15 W, the limit that the paper sets itself, and the noise that reaches each weight.",
+                        "the 15 W of the paper, and the noise that reaches a weight.",
                     ),
                 ],
             ),
-            Section(
-                id="theorem",
-                title="Theorem 1 on a real run",
-                intro="" if (notes := _theorem(cells)) else NOT_RUN,
-                notes=notes,
-            ),
+            Section(id="theorem", title="Theorem 1 on a real run", intro="" if notes else NOT_RUN, notes=notes),
             Section(
                 id="more",
                 title="More tables",
                 intro=Markup("The folder <code>tables</code> holds all of it as CSV."),
                 tables=[
-                    _table(tables, "accuracy", title="Final accuracy", folded=True),
-                    _table(tables, "ablations", title="Ablations and learning rates", folded=True),
-                    _table(tables, "optimum", title="F(w*): how finished was the search?", folded=True),
+                    _table(tables, "accuracy", "Final accuracy", folded=True),
+                    _table(tables, "ablations", "Ablations and learning rates", folded=True),
+                    _table(tables, "optimum", "F(w*): how finished was the search?", folded=True),
                 ],
             ),
         ],
     )
 
 
-def _ran(scale: Scale) -> str:
+def _counts(verdicts: Sequence[Row]) -> str:
+    found = [row["verdict"] for row in verdicts]
     return (
-        f"{scale.seeds} seeds ({scale.sweep_seeds} where no verdict depends on them), {scale.rounds} rounds for the paper's "
-        f"figures and {scale.sweep_rounds} for the sweeps; one learning rate (0.1) and one batch size (32) for every method."
+        f"Of {len(found)} claims, {found.count(REPRODUCED)} are reproduced as printed, {found.count(CHANGED)} with a change "
+        f"and {found.count(FAILED)} not; {found.count(UNDECIDED)} are undecided."
     )
 
 
-def _counts(verdicts: Sequence[Verdict]) -> str:
-    number = {status: sum(v.status == status for v in verdicts) for status in MARKS}
-    return (
-        f"Of {len(verdicts)} claims, {number[REPRODUCED]} are reproduced as printed, {number[CHANGED]} with a change "
-        f"and {number[FAILED]} not; {number[UNDECIDED]} are undecided."
-    )
-
-
-def tests_text(verdicts: Sequence[Verdict]) -> str:
-    """How the verdicts come about, in a paragraph."""
-    trials = sum(len(v.tried) for v in verdicts)
-    return (
-        f"Every verdict follows from tests over the seeds. Each of the {trials} trials is tested twice: does it hold, does it "
-        f"fail? Holm's correction over all {2 * trials} tests keeps the probability of any wrong decision below {LEVEL:.0%}; "
-        "where neither is shown the seeds do not decide. The margins stand in the code. Superiority and equivalence are "
-        "Student's t-tests of paired seeds, intervals are 95\u202f% intervals of the same test (uncorrected); F(w*) counts as "
-        "anything between 0 and the best value found, whichever speaks against what is tested. A trial about "
-        "noise in which a rival exceeds the power budget of 15\u202fW is shown, but decides nothing."
-    )
-
-
-def _verdict_section(verdicts: Sequence[Verdict]) -> Section:
+def _verdict_section(tables: Tables) -> Section:
+    trials = len(tables["trials"])
     return Section(
         id="verdicts",
         title="Verdicts",
-        intro=tests_text(verdicts),
-        tables=[_verdicts(verdicts), _trials(verdicts)],
+        intro=f"Every verdict follows from tests over the seeds. Each of the {trials} trials is tested twice: does it hold, "
+        f"does it fail? Holm's correction over all {2 * trials} tests keeps the probability of any wrong decision below "
+        f"{LEVEL:.0%}; where neither is shown the seeds do not decide. The margins are fixed in the code. Superiority and "
+        "equivalence are Student's t-tests of paired seeds, intervals are 95\u202f% intervals of the same test (uncorrected); "
+        "F(w*) counts as anything between 0 and the best value found, whichever speaks against what is tested. A trial about "
+        "noise in which a rival exceeds the power budget of 15\u202fW is shown, but decides nothing.",
+        tables=[_verdicts(tables["verdicts"]), _trials(tables["trials"])],
     )
 
 
-def _verdicts(verdicts: Sequence[Verdict]) -> Table:
-    rows = []
-    for v in verdicts:
-        tone, mark = MARKS[v.status]
-        change = [f"holds with {v.changed.change}: {v.changed.estimate}"] if v.changed else []
-        cells = [
-            TableCell(text=v.claim.paper),
-            TableCell(text=str(v.estimate), bold=True, notes=[f"{v.claim.measured}; rule: {v.claim.rule}"]),
-            TableCell(text="", badge=f"{mark} {v.status}", tone=tone, notes=change),
-            TableCell(text=v.reason),
-        ]
-        rows.append(TableRow(head=TableCell(text=v.claim.statement), cells=cells))
-    heads = ["claim", "paper", "measured as printed", "verdict", "why"]
-    return Table(label="Verdicts", heads=heads, rows=rows, prose=True)
+def _verdicts(rows: Sequence[Row]) -> Table:
+    heads = ["claim", "paper", "measured as printed, 95 % interval", "verdict", "why"]
+    return Table(label="Verdicts", heads=heads, rows=[_verdict(row) for row in rows], prose=True)
 
 
-def _trials(verdicts: Sequence[Verdict]) -> Table:
-    """Every trial, whether it decided or not, with its corrected p-values and what the rivals radiate."""
-    rows = [
-        TableRow(head=TableCell(text=v.claim.id.replace("-", " ")), cells=_trial(tried))
-        for v in verdicts
-        for tried in v.tried
-    ]
-    heads = ["claim", "trial", "measured", "outcome", "p of: holds / fails", "radiated"]
-    return Table(label="Trials", title="Every trial", heads=heads, rows=rows, prose=True, folded=True)
+def _verdict(row: Row) -> TableRow:
+    status = row["verdict"]
+    change = [f"{row['change']}: {row['change_estimate']}"] if row["change"] else []
+    measured = TableCell(text=row["estimate"], bold=True, notes=[f"{row['measured']}; rule: {row['rule']}"])
+    verdict = TableCell(text="", bold=True, badge=status, tone=TONES[status], notes=change)
+    return _row(row["statement"], row["paper"], measured, verdict, row["reason"])
 
 
-def _trial(tried: Tried) -> list[TableCell]:
-    tone, mark = TRIED[tried.outcome]
-    unequal = tried.terms is not None and not tried.terms.equal
-    return [
-        TableCell(text=tried.change or "as printed"),
-        TableCell(text=str(tried.estimate)),
-        TableCell(text="", badge=f"{mark} {tried.outcome}", tone=tone, notes=["on unequal terms"] if unequal else []),
-        TableCell(text=f"{_p(tried.p_holds)} / {_p(tried.p_fails)}"),
-        TableCell(text=str(tried.terms or "no matter at -174 dBm/Hz")),
-    ]
+def _trials(rows: Sequence[Row]) -> Table:
+    """Return every trial with its corrected p-values and the power that the rivals radiate."""
+    heads = ["claim", "trial", "measured", "outcome", "p: holds", "p: fails", "radiated"]
+    title = "Every trial, with p-values after the correction"
+    return Table(label="Trials", title=title, heads=heads, rows=[_trial(row) for row in rows], prose=True, folded=True)
 
 
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.2g}"
+def _trial(row: Row) -> TableRow:
+    outcome, unequal = row["outcome"], "" if row["equal_terms"] else ", unequal"
+    p_values = [f"{p:.1e}" if p < 0.001 else f"{p:.2g}" for p in (row["p_holds"], row["p_fails"])]
+    badge = TableCell(text="", badge=f"{outcome}{unequal}", tone=TONES[outcome])
+    return _row(row["claim"], row["change"], row["estimate"], badge, *p_values, row["radiated"])
 
 
-def _table1(rows: Sequence[Facts]) -> Table:
-    """Ours beside the paper's: one line a method and period, one pair of columns a target."""
-    targets = list(dict.fromkeys(row["target"] for row in rows))
-    lines: dict[tuple[float, str], list[TableCell]] = {}
+def _row(*cells: TableCell | str) -> TableRow:
+    """Return a row of these cells; the first one is its head."""
+    head, *others = (cell if isinstance(cell, TableCell) else TableCell(text=cell) for cell in cells)
+    return TableRow(head=head, cells=others)
+
+
+def _table1(rows: Sequence[Row]) -> Table:
+    """Return Table I: one line per method and period, one column per target."""
+    lines: dict[str, list[TableCell]] = {}
     for row in rows:
-        pair = [_reach(row, what) for what in ("rounds", "seconds")]
-        lines.setdefault((row["period_s"], row["method"]), []).extend(pair)
+        lines.setdefault(f"{NAMES[row['method']]}, {row['period_s']} s", []).append(_reach(row))
     return Table(
         label="Table I",
-        heads=["method", *["rounds", "seconds"] * len(targets)],
-        groups=[(f"{target:.0%}", 2) for target in targets],
-        rows=[
-            TableRow(head=TableCell(text=f"{NAMES[method]}, ΔT = {period_s} s"), cells=cells)
-            for (period_s, method), cells in lines.items()
-        ],
+        heads=["method", *dict.fromkeys(f"{row['target']:.0%}" for row in rows)],
+        rows=[_row(method, *cells) for method, cells in lines.items()],
+        prose=True,
     )
 
 
-def _reach(row: Facts, what: str) -> TableCell:
-    low, middle, high = (number(row[key]) for key in (f"{what}_q25", what, f"{what}_q75"))
-    printed = row[f"paper_{what}"]
-    notes = [
-        "" if low == high else f"({low} to {high})",
-        "" if math.isnan(printed) else f"paper {number(printed)}",
-        "" if row["reached"] == row["seeds"] else f"{row['reached']} of {row['seeds']} seeds",
+def _reach(row: Row) -> TableCell:
+    halves = " / ".join(
+        f"{number(row[what])} ({number(row[f'{what}_q25'])} to {number(row[f'{what}_q75'])})"
+        for what in ("rounds", "seconds")
+    )
+    rounds, seconds = row["paper_rounds"], row["paper_seconds"]
+    notes = [] if math.isnan(rounds) else [f"paper: {number(rounds)} / {number(seconds)}"]
+    if row["reached"] != row["seeds"]:
+        notes.append(f"{row['reached']} of {row['seeds']} seeds")
+    return TableCell(text=halves, notes=notes)
+
+
+def _table(tables: Tables, name: str, title: str = "", *, intro: str = "", folded: bool = False) -> Table:
+    keys = SHOWN[name].split()
+    heads = [
+        HEADS.get(key, OWN_SEARCH if (name, key) == ("optimum", "value") else key.replace("_", " ")) for key in keys
     ]
-    return TableCell(text=middle, notes=[note for note in notes if note])
+    rows = [_row(*(value_text(row[key], key) for key in keys)) for row in tables[name]]
+    intro = intro if rows else NOT_RUN
+    return Table(label=title or name, title=title, intro=intro, heads=heads, rows=rows, folded=folded)
 
 
-def _table(tables: Mapping[str, Sequence[Facts]], name: str, **more: Any) -> Table:
-    first, *others = COLUMNS[name]
-    rows = [
-        TableRow(head=TableCell(text=value_text(row[first], first)), cells=[_value(row, key) for key in others])
-        for row in tables[name]
-    ]
-    nothing = TableRow(head=TableCell(text=NOT_RUN, muted=True), cells=[TableCell(text="")] * len(others))
-    return Table(label=more.get("title", name), heads=list(COLUMNS[name].values()), rows=rows or [nothing], **more)
-
-
-def _value(row: Facts, key: str) -> TableCell:
-    return TableCell(text=value_text(row[key], key))
-
-
-def value_text(value: Any, key: str) -> str:
-    """A value of the column `key` as people read it: shares in percent, methods by their names."""
+def value_text(value: float | str | bool, key: str) -> str:
+    """Return the text of a value in the column `key`: shares in percent, methods by their names."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return NAMES.get(value, value)
+        return TEXTS.get(value, value)
     if key in ("final_accuracy", "without_noise", "over_budget") or (key in ("q25", "q75") and 0 <= value <= 1):
         return f"{value:.1%}"
     return number(value)
 
 
 def number(value: float) -> str:
-    """A number in a few digits; `never` for one that was not reached."""
+    """Return a number in a few digits; positive infinity is `never`."""
     if math.isnan(value):
         return "-"
     if math.isinf(value):
@@ -279,7 +225,7 @@ def number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
-def _theorem(cells: Mapping[str, Any]) -> list[Note]:
+def _theorem(cells: Cells) -> list[Note]:
     notes = []
     for name, cell in cells.items():
         if name.startswith("bound-"):
@@ -289,7 +235,7 @@ def _theorem(cells: Mapping[str, Any]) -> list[Note]:
                 Note(
                     title=f"Learning rate {cell.facts['system']['learning_rate']:g}",
                     items=cell.facts["findings"],
-                    remark=f"Constants estimated from the run: {constants}.",
+                    remark=f"Constants: {constants}.",
                 )
             )
     return notes

@@ -1,11 +1,11 @@
-"""How a claim is judged: what is tested, on whose terms, and when the seeds decide.
+"""Verdicts: each follows from tests of a claim over the seeds.
 
-A claim is tried as printed, then under the changes that the project offers. Every trial is tested twice: does it hold,
-does it fail? All these tests form one family: Holm's correction keeps the probability of any wrong decision below 5 %,
-whatever the dependence. Where neither is shown, the trial is open.
+A claim is tried as printed, then under the changes that the project offers. Every trial has two tests: one shows that it
+holds, the other that it fails. All these tests form one family. Holm's correction keeps the probability of any wrong
+decision below 5 %, for any dependence between the tests. A trial is open if neither test succeeds.
 
-Noise hurts who is quiet, so trials about noise measure what both rivals radiate. One in which a rival exceeds the power
-budget is shown, but never makes a claim reproduced.
+Noise hurts low-power transmitters most. Trials about noise therefore measure the radiated power of both rivals. A trial
+in which a rival exceeds the power budget is shown, but never makes a claim reproduced.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What two rivals radiate in a trial that noise decides."""
+    """The radiated power of two rivals in a trial about noise."""
 
     mine: Radiated
     rival: Radiated
 
     @property
     def equal(self) -> bool:
-        """Whether both keep to the same power budget, in every transmission."""
+        """True if all transmissions of both rivals keep the same power budget."""
         return self.mine.over_budget == self.rival.over_budget == 0
 
     def __str__(self) -> str:
@@ -44,27 +44,27 @@ class Terms:
 
 
 def watts(power_w: float) -> str:
-    """A power as people read it."""
+    """Return the text of a power."""
     return f"{power_w:,.0f} W" if power_w >= 100 else f"{power_w:.2g} W"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One way to test a claim: it holds if all its statements do. No statements: what it needs was not run."""
+    """One way to test a claim. It holds if all its statements hold; without statements its data were not computed."""
 
     statements: Callable[[Evidence], Sequence[Statement]]
-    change: str = ""  # nothing: as printed
+    change: str = ""  # empty: as printed
     terms: Callable[[Evidence], Terms | None] = lambda evidence: None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What the paper says, how it is measured, and the ways to test it: as printed first, then the smaller changes."""
+    """A claim of the paper, its measure, and the ways to test it: first as printed, then with changes."""
 
     id: str
     statement: str
     paper: str  # the paper's own figure
-    measured: str  # what our figure is
+    measured: str  # definition of the measured value
     rule: str
     trials: tuple[Trial, ...]
     because: Callable[[Evidence], str]
@@ -72,28 +72,28 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """What came of a trial; both p-values are adjusted for all tests of the family."""
+    """The result of a trial; both p-values are adjusted for all tests of the family."""
 
     change: str
-    estimate: Estimate  # of the statement that is hardest to show
+    estimate: Estimate  # of the statement with the largest p-value
     p_holds: float
     p_fails: float
     terms: Terms | None = None
 
     @property
     def outcome(self) -> str:
-        """HOLDS, FAILS or OPEN."""
+        """One of HOLDS, FAILS and OPEN."""
         return HOLDS if self.p_holds <= LEVEL else FAILS if self.p_fails <= LEVEL else OPEN
 
     @property
     def decides(self) -> bool:
-        """Whether it holds on equal terms."""
+        """True if the trial holds, with the same power budget for both rivals."""
         return self.outcome == HOLDS and (self.terms is None or self.terms.equal)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of a claim: `tried` as printed first."""
+    """The verdict on a claim. The first element of `tried` is the trial as printed."""
 
     claim: Claim
     tried: tuple[Tried, ...]
@@ -101,17 +101,17 @@ class Verdict:
 
     @property
     def estimate(self) -> Estimate:
-        """As printed."""
+        """The measured value as printed."""
         return self.tried[0].estimate
 
     @property
     def changed(self) -> Tried | None:
-        """The first change under which it holds, on equal terms, if it does not hold as printed."""
+        """The first change under which the claim holds on equal terms, unless it holds as printed."""
         return None if self.tried[0].decides else next((trial for trial in self.tried[1:] if trial.decides), None)
 
     @property
     def status(self) -> str:
-        """REPRODUCED, CHANGED, UNDECIDED or FAILED. What was refuted as printed stays so while changes are open."""
+        """One of REPRODUCED, CHANGED, UNDECIDED and FAILED. A claim refuted as printed stays FAILED while changes are open."""
         if self.tried[0].decides:
             return REPRODUCED
         if self.changed:
@@ -120,7 +120,7 @@ class Verdict:
 
 
 def judge_all(evidence: Evidence, claims: Sequence[Claim]) -> list[Verdict]:
-    """Every claim judged by the same evidence, all tests of all trials corrected together."""
+    """Return the verdicts on all claims from the same evidence, with one correction over all tests of all trials."""
     tested = [
         (claim, trial, statements)
         for claim in claims
