@@ -12,7 +12,6 @@ from paota import simulate
 from paota.cli import main
 from paota.results import checkpoint
 from paota.results.checkpoint import Checkpoints, Saved
-from paota.studies.sweep import folder as sweep_folder
 from paota.studies.sweep import sweep as sweeps
 from paota.studies.sweep.grid import Axis
 
@@ -45,7 +44,7 @@ def test_a_checkpoint_does_not_go_on_with_other_data(experiment: paota.Experimen
 
 def test_a_sweep_does_not_go_on_with_other_data(experiment: paota.Experiment, tmp_path: Path) -> None:
     spec = sweeps.prepare(experiment, (Axis("timing.period_s", (4.0, 8.0)),), seeds=1)
-    folder = sweep_folder.SWEEPS.begin(tmp_path / "sweep", spec)
+    folder = sweeps.SWEEPS.begin(tmp_path / "sweep", spec)
     write_data(tmp_path / "mine.npz", 1)
     with pytest.raises(paota.UserError, match=r"mine\.npz' has changed since the sweep"):
         sweeps.compute(folder, spec, jobs=1)

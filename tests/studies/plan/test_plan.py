@@ -87,10 +87,10 @@ def test_interrupted_and_resumed(table, whole, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     compute = Search.compute
 
-    def interrupted(self, candidates, rung, name):
-        if name != "0":
+    def interrupted(self, candidates, rung, number):
+        if number != 0:
             raise KeyboardInterrupt
-        compute(self, candidates, rung, name)
+        compute(self, candidates, rung, number)
 
     monkeypatch.setattr(Search, "compute", interrupted)
     assert main(["plan", str(experiment), *over, "--jobs", "1", "--out", str(out), "--quiet"]) == 130

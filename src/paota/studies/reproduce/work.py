@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..pool import PoolJob, ReportShare
-from ..run_task import RunJob
+from ..study import RunJob
 from . import store
 from .cells import CROSSED, OPTIMUM, RUNS, Cell
 
