@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -26,13 +27,15 @@ from ..results.checkpoint import Checkpoints, differences
 from ..results.contents import fingerprints
 from ..results.result import Result
 from ..terminal.arguments import add_trust, go_on
-from .pool import ReportShare, require_ray
+from .pool import ReportShare, Watch, require_ray
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 MOST_LINES = 40  # of a table in the terminal
 REPORT_EVERY_S = 0.5
+# Jobs begin: their title, and their names by key.
+Watching = Callable[[str, Mapping[str, str]], AbstractContextManager[Watch]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +269,20 @@ def check_jobs(jobs: int | None, name: str = "jobs") -> None:
     """Refuse a number of processes below 1; `name` is the argument."""
     if jobs is not None and jobs < 1:
         raise UserError(f"{name} must be at least 1, not {jobs}")
+
+
+def watching(args: argparse.Namespace, noun: str) -> Watching:
+    """Return the function that shows the progress of jobs; `noun` is their name in the plural."""
+    if args.json or args.quiet:
+        return unwatched
+    from .progress import TasksDisplay  # start-up time
+
+    return lambda title, names: TasksDisplay(title, noun, names, sys.stderr, output=sys.stdout)
+
+
+def unwatched(title: str, names: Mapping[str, str]) -> AbstractContextManager[Watch]:
+    """Show nothing."""
+    return nullcontext(lambda update: None)
 
 
 def print_json(value: Json) -> None:

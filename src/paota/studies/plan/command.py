@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...base.interrupts import raise_on_ctrl_c
 from ...base.types import Subcommands, Table
 from ...terminal.arguments import add_experiment, default_folder, parse_seeds, read_experiment
-from ..study import MOST_LINES, add_computing, check_computing, print_answer, print_json, rows_of
+from ..study import MOST_LINES, add_computing, check_computing, print_answer, print_json, rows_of, watching
 
 if TYPE_CHECKING:
     from .outcome import Recommendation
@@ -74,11 +73,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.resume:
         PLANS.begin(folder, spec)
     search.foresee(search.candidates)
+    search.watching = watching(args, "runs")
     if not (args.json or args.quiet):
-        from ..progress import TasksDisplay  # start-up time
-
         _show_estimates(search)
-        search.watching = lambda title, names: TasksDisplay(title, "runs", names, sys.stderr)
     try:
         with raise_on_ctrl_c():
             made = planner.answer(search)
@@ -125,13 +122,10 @@ def _show_estimates(search: Search) -> None:
     console = Console(highlight=False, markup=False)
     names = [candidate.name for candidate in search.candidates[:MOST_LINES]]
     paces = [search.foreseen[candidate.index] for candidate in search.candidates[:MOST_LINES]]
-    columns = [
-        ("s between\nevents", [shown(pace.round_s) for pace in paces]),
-        ("ready", [shown(pace.ready) for pace in paces]),
-        ("staleness", [shown(pace.staleness) for pace in paces]),
-        ("waiting", [f"{pace.idle:.0%}" if math.isfinite(pace.idle) else "-" for pace in paces]),
-        ("noise", [shown(pace.noise_std) for pace in paces]),
-    ]
+    heads = {"round_s": "s between\nevents", "ready": "ready", "staleness": "staleness"}
+    columns = [(head, [shown(getattr(pace, what)) for pace in paces]) for what, head in heads.items()]
+    columns.append(("waiting", [f"{pace.idle:.0%}" if math.isfinite(pace.idle) else "-" for pace in paces]))
+    columns.append(("noise", [shown(pace.noise_std) for pace in paces]))
     print_table(console, "expected from the latencies alone", ("candidate", names), columns)
     if len(search.candidates) > MOST_LINES:
         console.print(f"... and {len(search.candidates) - MOST_LINES} more candidates")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,10 @@ from ...base.types import Table
 from ...experiment.experiment import Experiment
 from ...results.inference import mean_interval
 from ...results.measures import Spread
-from ..sweep.grid import PERIOD, Axis, show
+from ..sweep.grid import PERIOD, Axis, beyond_the_end, show
 from ..sweep.metrics import Constraint, Metric
 from .candidates import Candidate, Pace, simulated
-from .search import COSTS, RUNGS, Search, updates_of
-
-if TYPE_CHECKING:
-    import pandas
+from .search import COSTS, RUNGS, Search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +35,6 @@ class PlanRow:
         limits: what is constrained, by the constraint's text.
         accuracy: median over the seeds of the highest accuracy.
         seconds: longest simulated time.
-        updates: device updates in its last runs.
         allowed: whether it keeps the constraints.
         pareto: whether no other candidate is at least as good in seconds, joules and airtime, and better in one.
     """
@@ -51,7 +47,6 @@ class PlanRow:
     limits: Mapping[str, Spread]
     accuracy: float
     seconds: float
-    updates: int
     allowed: bool
     pareto: bool = False
 
@@ -165,9 +160,24 @@ class Recommendation:
     @property
     def table(self) -> Columns:
         """One row per candidate, as in `plan.csv`."""
-        return table(self)
+        rows = self.rows
+        columns: dict[str, Sequence[object]] = {
+            "candidate": [row.candidate.name for row in rows],
+            "chosen": [int(row is self.chosen) for row in rows],
+        }
+        for what in ("rung", "seeds", "allowed", "pareto"):
+            columns[what] = [int(getattr(row, what)) for row in rows]
+        for name in rows[0].costs if rows else COSTS:
+            for part, suffix in (("median", ""), ("low", " q25"), ("high", " q75"), ("reached", " reached")):
+                columns[f"{name}:{self.target:g}{suffix}"] = [getattr(row.cost(name), part) for row in rows]
+        columns["accuracy"] = [row.accuracy for row in rows]
+        columns["seconds simulated"] = [row.seconds for row in rows]
+        for what in ("round_s", "ready", "staleness", "noise_std"):
+            columns[f"{what} estimated"] = [getattr(row.estimate, what) for row in rows]
+            columns[f"{what} simulated"] = [getattr(row.simulated, what) for row in rows]
+        return {name: np.array(values, dtype=object) for name, values in columns.items()}
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> Any:
         """Return `table` as a pandas DataFrame."""
         return to_pandas(self.table)
 
@@ -280,7 +290,6 @@ def _row(search: Search, candidate: Candidate) -> PlanRow:
         limits={c.text: c.metric.over(runs) for c in search.where},
         accuracy=float(np.median([float(np.nanmax(run.metrics["test_accuracy"])) for run in runs])),
         seconds=max(float(run.metrics["time_s"][-1]) for run in runs),
-        updates=sum(updates_of(run) for run in runs),
         allowed=all(c.allows(runs) for c in search.where),
     )
 
@@ -305,32 +314,9 @@ def _edges(made: Recommendation, row: PlanRow) -> list[str]:
     for key, value in row.candidate.choices.items():
         kin = [r.candidate.choices.get(key) for r in made.rows if r.candidate.algorithm == row.candidate.algorithm]
         numbers = sorted({number for tried in kin for number in Axis(key, (tried,)).numbers})
-        if len(numbers) > 2 and value in (numbers[0], numbers[-1]):
-            word = "smaller" if value == numbers[0] else "larger"
-            hints.append(f"{key} = {show(value)} is the end of what was tried: {word} values may be better still.")
+        if beyond := beyond_the_end(numbers, value):
+            hints.append(f"{key} = {show(value)} is the end of what was tried: {beyond}")
     return hints
-
-
-def table(made: Recommendation) -> Columns:
-    """Return one row per candidate."""
-    rows = made.rows
-    columns: dict[str, Sequence[object]] = {
-        "candidate": [row.candidate.name for row in rows],
-        "chosen": [int(row is made.chosen) for row in rows],
-        "rung": [row.rung for row in rows],
-        "seeds": [row.seeds for row in rows],
-        "allowed": [int(row.allowed) for row in rows],
-        "pareto": [int(row.pareto) for row in rows],
-    }
-    for name in rows[0].costs if rows else COSTS:
-        for part, suffix in (("median", ""), ("low", " q25"), ("high", " q75"), ("reached", " reached")):
-            columns[f"{name}:{made.target:g}{suffix}"] = [getattr(row.cost(name), part) for row in rows]
-    columns["accuracy"] = [row.accuracy for row in rows]
-    columns["seconds simulated"] = [row.seconds for row in rows]
-    for what in ("round_s", "ready", "staleness", "noise_std"):
-        columns[f"{what} estimated"] = [getattr(row.estimate, what) for row in rows]
-        columns[f"{what} simulated"] = [getattr(row.simulated, what) for row in rows]
-    return {name: np.array(values, dtype=object) for name, values in columns.items()}
 
 
 def shown(value: float) -> str:

@@ -154,7 +154,8 @@ def _dots(
 ) -> Trace:  # fmt: skip
     """Return a dot for each row, the large one for the choice."""
     return {
-        "type": "scatter", "mode": "markers", "series": series, "x": numbers([x(row) for row in rows]), "y": numbers([y(row) for row in rows]),
+        "type": "scatter", "mode": "markers", "series": series,
+        "x": numbers([x(row) for row in rows]), "y": numbers([y(row) for row in rows]),
         "marker": {"size": [CHOSEN_DOT if row is made.chosen else DOT for row in rows]},
         "text": [f"{row.candidate.name} ({counted(row.seeds, 'seed')})" for row in rows],
         "hovertemplate": "%{text}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>",

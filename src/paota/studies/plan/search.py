@@ -13,8 +13,7 @@ In a plan folder `plan.json` holds the question, and `runs/003-1` is the run fol
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,8 +27,8 @@ from ...experiment.experiment import Experiment
 from ...results import measures
 from ...results.measures import Spread
 from ...results.result import Trajectory
-from ..pool import Pool, Update, Watch
-from ..study import Collection, Question, RunJob
+from ..pool import Pool, Update
+from ..study import Collection, Question, RunJob, Watching, unwatched
 from ..sweep.grid import Axis
 from ..sweep.metrics import SPENT, Constraint, Metric, parse_constraint, parse_metric, spending
 from .candidates import Candidate, Pace, affordable, base_of, candidates_of, entries_of, paces_of
@@ -40,8 +39,6 @@ FEWEST = (3, 2)  # survivors of the first rung, and of the second
 COSTS = ("seconds_to", "joules_to", "airtime_to")  # the trade-off that is shown
 SEARCHED = 1_000  # devices; a larger fleet is searched with so many
 
-# A rung begins: its title, and the names of its runs by key.
-Watching = Callable[[str, Mapping[str, str]], AbstractContextManager[Watch]]
 Runs = Mapping[int, Sequence[Trajectory]]  # by candidate, in the order of the seeds
 
 
@@ -114,7 +111,9 @@ def ranked(
     at equal spending. Candidates that break a constraint, or before the last rung must break it, come last.
     """
     what = SPENT[best.name]
-    spent = [_total(run, what) for mine in runs.values() for run in mine if not math.isfinite(best.of(run))]
+    spent = [
+        float(spending(run, what)[-1]) for mine in runs.values() for run in mine if not math.isfinite(best.of(run))
+    ]
     equal = min((value for value in spent if math.isfinite(value)), default=math.inf)
 
     def rank(candidate: Candidate) -> tuple[bool, float, float, int]:
@@ -149,10 +148,6 @@ def _accuracy(runs: Sequence[Trajectory], what: str, limit: float) -> float:
     return measures.median(np.nan_to_num(values))
 
 
-def _total(run: Trajectory, what: str) -> float:
-    return float(spending(run, what)[-1])
-
-
 @dataclass
 class Search:
     """The state of a search.
@@ -175,7 +170,7 @@ class Search:
     path: Path
     jobs: int
     ray: str | None = None
-    watching: Watching = lambda title, names: nullcontext(lambda update: None)
+    watching: Watching = unwatched
     runs: dict[int, dict[int, Trajectory]] = field(default_factory=dict)
     reached_rung: dict[int, int] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,21 +11,12 @@ from typing import TYPE_CHECKING
 from ...base.errors import UserError
 from ...base.interrupts import raise_on_ctrl_c
 from ...base.types import Subcommands, Table
-from ...terminal.arguments import (
-    SEEDS_HELP,
-    add_callbacks,
-    add_experiment,
-    default_folder,
-    parse_seeds,
-    read_callbacks,
-    read_experiment,
-)
-from ..study import MOST_LINES, add_computing, check_computing, print_answer, print_json, rows_of
+from ...terminal import arguments
+from ..study import MOST_LINES, add_computing, check_computing, print_answer, print_json, rows_of, watching
 
 if TYPE_CHECKING:
-    from ..pool import Watch  # start-up time
-    from .outcome import Sweep, SweepRow  # start-up time
-    from .sweep import SweepSpec  # start-up time
+    from .outcome import Sweep, SweepRow
+    from .sweep import SweepSpec
 
 
 def add_parser(commands: Subcommands) -> None:
@@ -38,13 +27,15 @@ def add_parser(commands: Subcommands) -> None:
         "Metrics of --best: seconds_to:A, rounds_to:A, joules_to:A, airtime_to:A, updates_to:A (to test accuracy A), "
         "final_accuracy, accuracy_at:SECONDS, accuracy_after:ROUNDS, final_loss.",
     )
-    add_experiment(parser)
-    add_callbacks(parser)
+    arguments.add_experiment(parser)
+    arguments.add_callbacks(parser)
     parser.add_argument(
         "--over", action="append", default=[], metavar="KEY=V1,V2,...",
         help="sweep one setting, e.g. --over timing.period_s=4,6,8 or 4:12:2 (a range); several make a grid",
     )  # fmt: skip
-    parser.add_argument("--seeds", type=parse_seeds, metavar="N|A,B,...", help=f"every point: {SEEDS_HELP}")
+    parser.add_argument(
+        "--seeds", type=arguments.parse_seeds, metavar="N|A,B,...", help=f"every point: {arguments.SEEDS_HELP}"
+    )
     parser.add_argument(
         "--best", metavar="METRIC", help="the metric that decides, e.g. seconds_to:0.8 (default: the highest target)"
     )
@@ -58,15 +49,17 @@ def add_parser(commands: Subcommands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from . import sweep as sweeps  # start-up time
+    from .grid import place  # start-up time
 
     check_computing(args)
-    callbacks = read_callbacks(args)
+    callbacks = arguments.read_callbacks(args)
     spec = _spec(args)
-    folder = Path(args.resume or args.out or default_folder(f"{spec.experiment.name}-sweep"))
+    folder = Path(args.resume or args.out or arguments.default_folder(f"{spec.experiment.name}-sweep"))
     if not args.resume:
         sweeps.SWEEPS.begin(folder, spec)
+    names = {str(point.index): place(spec.axes, point.values) for point in spec.points}
     try:
-        with raise_on_ctrl_c(), _display(spec, quiet=args.json or args.quiet) as watch:
+        with raise_on_ctrl_c(), watching(args, "points")("sweeping", names) as watch:
             failed = sweeps.compute(folder, spec, jobs=args.jobs, ray=args.ray, callbacks=callbacks, watch=watch)
     except KeyboardInterrupt:
         return sweeps.SWEEPS.interrupted(folder, spec)
@@ -82,7 +75,9 @@ def _spec(args: argparse.Namespace) -> SweepSpec:
 
     def from_arguments() -> SweepSpec:
         seeds, axes = 1 if args.seeds is None else args.seeds, read_axes(args.over, args.changes)
-        return sweeps.prepare(read_experiment(args), axes, seeds=seeds, best=args.best, equal=args.equal or "time")
+        return sweeps.prepare(
+            arguments.read_experiment(args), axes, seeds=seeds, best=args.best, equal=args.equal or "time"
+        )
 
     given = (args.experiment, args.preset, args.changes, args.over, args.stop_at, args.patience)
     spec = sweeps.SWEEPS.asked(args, given, from_arguments)
@@ -90,16 +85,6 @@ def _spec(args: argparse.Namespace) -> SweepSpec:
         if value not in (None, known):
             raise UserError(f"'{args.resume}' holds a sweep with --{name} {known}, not {value}")
     return replace(spec, best=parse_metric(args.best).text) if args.best else spec
-
-
-def _display(spec: SweepSpec, *, quiet: bool) -> AbstractContextManager[Watch]:
-    if quiet:
-        return nullcontext(lambda update: None)
-    from ..progress import TasksDisplay  # start-up time
-    from .grid import place  # start-up time
-
-    names = {str(point.index): place(spec.axes, point.values) for point in spec.points}
-    return TasksDisplay("sweeping", "points", names, sys.stderr, output=sys.stdout)
 
 
 def _show(made: Sweep, spec: SweepSpec, args: argparse.Namespace) -> None:

@@ -155,6 +155,13 @@ def combinations(axes: Sequence[Axis]) -> Iterator[tuple[object, ...]]:
     return itertools.product(*(axis.values for axis in axes))
 
 
+def beyond_the_end(tried: Sequence[float], value: object) -> str:
+    """Return a hint if the best value is the end of the tried ones, where values beyond it may be better; else nothing."""
+    if len(tried) < 3 or value not in (min(tried), max(tried)):
+        return ""
+    return f"{'smaller' if value == min(tried) else 'larger'} values may be better still."
+
+
 def unused_periods(config: AlgorithmConfig, axes: Sequence[Axis]) -> tuple[str, ...]:
     """Return the axes over a period that an algorithm does not have.
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,8 @@ from ...base.formatting import counted, quantity
 from ...base.types import Table
 from ...results.measures import Spread
 from ...results.result import Result, Trajectory
-from .grid import Axis, Point, place, setting_name, show
+from .grid import Axis, Point, beyond_the_end, place, setting_name, show
 from .metrics import Metric
-
-if TYPE_CHECKING:
-    import pandas
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,10 +126,24 @@ class Sweep:
 
     @property
     def table(self) -> Columns:
-        """One row per point and label, as in `sweep.csv`."""
-        return table(self)
+        """One row per point and label, as in `sweep.csv`: each metric's median, its quartiles and its seeds."""
+        rows = self.rows
+        columns: dict[str, Sequence[object]] = {"point": [r.point for r in rows], "label": [r.label for r in rows]}
+        for i, axis in enumerate(self.axes):
+            values = [row.values[i] for row in rows]
+            columns[axis.key] = values if axis.numbers else [show(value) for value in values]
+        columns["seeds"] = [len(row.score(self.best_by).values) for row in rows]
+        columns["diverged"] = [row.diverged for row in rows]
+        for metric in self.metrics:
+            scores = [row.score(metric) for row in rows]
+            columns[metric.text] = [s.median for s in scores]
+            columns[f"{metric.text} q25"] = [s.low for s in scores]
+            columns[f"{metric.text} q75"] = [s.high for s in scores]
+            if metric.kind.argument == "accuracy":
+                columns[f"{metric.text} reached"] = [s.reached for s in scores]
+        return {name: np.array(values, dtype=object) for name, values in columns.items()}
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> Any:
         """Return `table` as a pandas DataFrame."""
         return to_pandas(self.table)
 
@@ -220,7 +231,8 @@ def sentence(sweep: Sweep, label: str, *, named: bool = False) -> str:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             text += f" Within its spread over the seeds: {'; '.join(names[:3])}{more}."
     for axis, value in zip(axes, _values(sweep, best, axes), strict=True):
-        text += _edge(axis, value, named=named)
+        if beyond := beyond_the_end(axis.numbers, value):
+            text += f" {place([axis], [value], named=named)} is the end of its range: {beyond}"
     return text
 
 
@@ -251,14 +263,6 @@ def _not_reached(sweep: Sweep, label: str, rows: Sequence[SweepRow], *, named: b
     return f"{text}; {highest}, with {place(sweep.axes, top.values, named=named)}."
 
 
-def _edge(axis: Axis, value: object, *, named: bool) -> str:
-    """Return a hint if the best value is the end of its axis, where values beyond it may be better; else nothing."""
-    if len(axis.numbers) < 3 or value not in (ends := (min(axis.numbers), max(axis.numbers))):
-        return ""
-    word = "smaller" if value == ends[0] else "larger"
-    return f" {place([axis], [value], named=named)} is the end of its range: {word} values may be better still."
-
-
 def question(axes: Sequence[Axis], *, named: bool = False) -> str:
     """Return the question that a sweep over these axes answers."""
     return f"Which {' and '.join(setting_name(axis.key) if named else axis.key for axis in axes)} should I use?"
@@ -268,22 +272,3 @@ def answer(sweep: Sweep) -> str:
     """Return one line for the head of a page."""
     ran = f"{counted(sweep.points, 'point')}, {counted(sweep.seeds, 'seed')} each, judged by {sweep.best_by.title}"
     return f"{ran}; {len(sweep.failed)} failed" if sweep.failed else ran
-
-
-def table(sweep: Sweep) -> Columns:
-    """Return one row per point and label: a metric's median under its own name, then its quartiles and seeds."""
-    rows = sweep.rows
-    columns: dict[str, Sequence[object]] = {"point": [row.point for row in rows], "label": [row.label for row in rows]}
-    for i, axis in enumerate(sweep.axes):
-        values = [row.values[i] for row in rows]
-        columns[axis.key] = values if axis.numbers else [show(value) for value in values]
-    columns["seeds"] = [len(row.score(sweep.best_by).values) for row in rows]
-    columns["diverged"] = [row.diverged for row in rows]
-    for metric in sweep.metrics:
-        scores = [row.score(metric) for row in rows]
-        columns[metric.text] = [s.median for s in scores]
-        columns[f"{metric.text} q25"] = [s.low for s in scores]
-        columns[f"{metric.text} q75"] = [s.high for s in scores]
-        if metric.kind.argument == "accuracy":
-            columns[f"{metric.text} reached"] = [s.reached for s in scores]
-    return {name: np.array(values, dtype=object) for name, values in columns.items()}

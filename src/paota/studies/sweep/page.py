@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ...base.files import to_toml, write_text
-from ...base.formatting import capital, isolated, listing
+from ...base.formatting import capital, counted, isolated, listing
 from ...experiment.experiment import Experiment
 from ...pages import palette
 from ...pages.curves import Curve
@@ -202,52 +202,41 @@ def _missed(score: Spread) -> str:
     return f"{score.reached} of {len(score.values)} seeds" if score.reached else "never"
 
 
-def _shown(sweep: Sweep, row: SweepRow, metric: Metric) -> str:
+def _shown(row: SweepRow, metric: Metric) -> str:
     score = row.score(metric)
     never = metric.kind.argument == "accuracy" and not math.isfinite(score.median)
     return _missed(score) if never else metric.show(score.median)
 
 
-def _table(sweep: Sweep, series: Mapping[int, int]) -> Table:
-    """Return the table of all points; `series` has the lines of the figure by the identity of their rows."""
+def _table(sweep: Sweep, series: Mapping[int, int], mark: str = "★ ") -> Table:
+    """Return the table of all points.
+
+    Args:
+        sweep: the sweep.
+        series: the lines of the figure by the identity of their rows.
+        mark: the text before the best values.
+    """
     best = {label: sweep.best_row(label) for label in sweep.labels}
     rows = []
     for row in sweep.rows:
         cells = [TableCell(text=show(value)) for value in row.values]
         for metric in sweep.metrics:
             star = row is best[row.label] and metric == sweep.best_by
-            cells.append(TableCell(text=f"{'★ ' if star else ''}{_shown(sweep, row, metric)}", bold=star))
-        cells.append(TableCell(text="" if row.diverged else "0", badge=str(row.diverged) if row.diverged else ""))
-        head = TableCell(text=row.label, link=f"{point_folder(row.point, sweep.points)}/")
+            cells.append(TableCell(text=f"{mark if star else ''}{_shown(row, metric)}", bold=star))
+        badge = f"{row.diverged} of {counted(sweep.seeds, 'seed')} diverged" if row.diverged else ""
+        head = TableCell(text=row.label, link=f"{point_folder(row.point, sweep.points)}/", badge=badge)
         rows.append(TableRow(head=head, cells=cells, series=series.get(id(row))))
-    settings = [titled(axis.key) for axis in sweep.axes]
-    heads = ["label", *settings, *(capital(metric.title) for metric in sweep.metrics), "diverged"]
+    heads = ["label", *(titled(axis.key) for axis in sweep.axes), *(capital(metric.title) for metric in sweep.metrics)]
     return Table(label="All points", heads=heads, rows=rows)
 
 
 def sweep_html(sweep: Sweep) -> str:
-    """Return what a notebook shows: the sentences, and the deciding metric at every point."""
-    best = {label: sweep.best_row(label) for label in sweep.labels}
-    by_point: dict[int, dict[str, SweepRow]] = {}
-    for row in sweep.rows:
-        by_point.setdefault(row.point, {})[row.label] = row
-    rows = []
-    for found in list(by_point.values())[:MOST_ROWS]:
-        cells = [TableCell(text="failed", muted=True) for _ in sweep.labels]
-        for label, row in found.items():
-            text = sweep.best_by.show(row.score(sweep.best_by).median)
-            cells[sweep.labels.index(label)] = TableCell(text=text, bold=row is best[label])
-        head = ", ".join(map(show, next(iter(found.values())).values))
-        rows.append(TableRow(head=TableCell(text=head), cells=cells))
-    left = len(by_point) - len(rows)
-    more = f"{left} more points are in the table." if left > 0 else ""
+    """Return what a notebook shows: the sentences, and the first rows of the table."""
+    table = _table(sweep, {}, mark="")
+    left = len(table.rows) - MOST_ROWS
+    more = f"{left} more rows are in the table." if left > 0 else ""
     return page_html(
         f"{sweep.name}: sweep",
-        [answer(sweep), *sweep.sentences, *(text for text in (sweep.equal.sentence, more) if text)],
-        Table(
-            label=sweep.best_by.title,
-            heads=[", ".join(axis.key for axis in sweep.axes), *sweep.labels],
-            groups=[(sweep.best_by.title, len(sweep.labels))] if sweep.labels else (),
-            rows=rows,
-        ),
+        [answer(sweep), *sweep.sentences, *filter(None, (sweep.equal.sentence, more))],
+        replace(table, rows=table.rows[:MOST_ROWS]),
     )
