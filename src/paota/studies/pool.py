@@ -148,7 +148,7 @@ def compute(task: PoolJob, watch: Watch) -> Update:
     """Compute one job in this process; return its last update, also if it fails."""
     try:
         task.compute(lambda share: watch(Update(task.key, "advanced", share)))
-    except Exception as error:  # the other jobs go on
+    except Exception as error:  # the other jobs continue
         return Update(task.key, "failed", reason=reason_of(error))
     return Update(task.key, "done", 1.0)
 
@@ -289,7 +289,7 @@ def _run_on_ray(tasks: Sequence[PoolJob], watch: Watch) -> None:
         task = submitted.pop(ready)
         try:
             _unpack(ray.get(ready), Path(task.folder))
-        except Exception as error:  # the other jobs go on
+        except Exception as error:  # the other jobs continue
             cause = getattr(error, "cause", None)
             reason = reason_of(cause if isinstance(cause, Exception) else error)
             watch(Update(task.key, "failed", reason=reason))

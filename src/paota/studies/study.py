@@ -1,4 +1,4 @@
-"""What studies share: a folder of runs that answer one question, a run as a job of the pool, and command-line arguments."""
+"""The common parts of studies: the folder with the question and its runs, a run as a job, and command-line arguments."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def print_json(value: Json) -> None:
 
 
 def rows_of(columns: Columns) -> list[Table]:
-    """Return the rows of a table of columns."""
+    """Return a table of columns row by row."""
     cells: Mapping[str, list[object]] = {name: column.tolist() for name, column in columns.items()}
     return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 

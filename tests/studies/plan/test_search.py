@@ -45,7 +45,7 @@ def test_rungs_multiply_time_and_seeds():
     assert [len(step.seeds) for step in rungs((3,), 900.0)] == [1, 1, 1]
 
 
-def test_who_is_there_comes_first_then_who_is_closest():
+def test_candidates_at_the_target_come_first_then_the_closest():
     runs = {
         0: [run([0.1, 0.5, 0.7])], 1: [run([0.1, 0.5, 0.9])], 2: [run([0.1, 0.9])], 3: [run([0.1, 0.6, 0.75])],
         4: [run([0.1, 0.7, math.nan], diverged=2)],
@@ -140,7 +140,7 @@ def test_the_usual_candidates(table):
     assert names[-1] == "paota-plus, share 0.4"
 
 
-def test_axes_concern_those_who_have_them(table):
+def test_axes_concern_the_algorithms_that_have_them(table):
     """dT makes no candidates of Local SGD, whose participants are those of the experiment as it was given."""
     own = Experiment.from_dict(table)
     base = base_of(own, 0.3, 0.3)
@@ -154,7 +154,7 @@ def test_axes_concern_those_who_have_them(table):
 
 
 def test_trainings_of_milliseconds_do_not_make_millions_of_events(table, tmp_path, monkeypatch):
-    """80 s hold millions of trainings of a small model; without --over a run has room for so many and no more."""
+    """80 s hold millions of trainings of a small model; without --over a run has a limited number of updates."""
     monkeypatch.setattr("paota.studies.plan.candidates.MOST_UPDATES", 800)
     own = Experiment.from_dict({**table, "timing": {"latency": "work"}})
     search = Search(prepare(own, algorithms=["paota", "paota-plus", "threshold"]), tmp_path, jobs=1)

@@ -1,4 +1,4 @@
-"""Whole sweeps: parallel equals serial, what is finished survives any death, and one bad point harms nobody."""
+"""Whole sweeps: parallel equals serial, finished points survive a kill, and a bad point affects no other."""
 
 import json
 import multiprocessing
@@ -80,7 +80,7 @@ def test_floats_share_one_compilation(base, tmp_path):
     engine.forget_programs()
     spec = prepare(base, [Axis("training.learning_rate", (0.01, 0.02, 0.03))])
     path = SWEEPS.begin(tmp_path / "s", spec)
-    assert [file.name for file in path.iterdir()] == ["sweep.json"]  # killed here, it goes on all the same
+    assert [file.name for file in path.iterdir()] == ["sweep.json"]  # a sweep killed here can be resumed
     assert compute(path, spec, jobs=1) == {}
     assert engine.known_programs() == 1
 
@@ -125,7 +125,7 @@ def test_a_worker_that_dies_is_replaced(base, tmp_path):
 
 
 def test_a_point_that_cannot_run_is_reported_and_the_others_finish(base, tmp_path, capsys):
-    """With a period of 1000 s and an end after 100 s nothing is aggregated: known only once the point is planned."""
+    """A period of 1000 s with an end after 100 s gives no aggregation, which only the timeline shows."""
     experiment = tmp_path / "e.toml"
     table = {**base.override({"duration_s": 100.0}).to_dict(), "algorithms": [{"name": "paota"}]}
     experiment.write_text(files.to_toml(table))
@@ -211,7 +211,7 @@ def alive(group: int) -> bool:
     ("how", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
 )
 def test_killed_or_interrupted_and_resumed(table, whole, tmp_path, how, code, capsys):
-    """The parent dies: no worker outlives it, and going on gives the bytes of a sweep that was never cut."""
+    """The parent dies: no worker outlives it, and the resumed sweep has the bytes of an uninterrupted one."""
     out = tmp_path / "out"
     process = start(tmp_path, table, out, "--jobs", "2")
     # A busy machine may look up only when everything is done, and then there is nothing to interrupt: be early.
@@ -258,7 +258,7 @@ def paota_and(base, *others):
         (PERIODS, {}, 48),
         (Axis("timing.high_s", (6, 15)), {}, None),  # PAOTA's rounds stay 8 s
         (Axis("training.learning_rate", (0.1, 0.2)), {}, None),
-        (Axis("rounds", (5, 10)), {}, None),  # the end is what is asked about
+        (Axis("rounds", (5, 10)), {}, None),  # the axis sets the end
         (PERIODS, {"duration_s": 100.0}, None),  # equal already
     ],
 )

@@ -34,7 +34,9 @@ def build(made: Recommendation) -> Page:
     styles = palette.style_of([(0, label) for label in labels])
     sections = [_trade_off(made, labels), _candidates(made, labels)]
     if made.chosen is not None:
-        sections = [_sheet(made, made.chosen), _why(made, made.chosen, labels), *sections]
+        intro = f"To {made.goal}; median, and the middle half of {counted(made.chosen.seeds, 'seed')}."
+        sheet = Section(id="sheet", title="Deployment sheet", intro=intro, tables=[_sheet(made, made.chosen)])
+        sections = [sheet, _why(made, made.chosen, labels), *sections]
     if made.experiment is not None:
         file = SettingsFile(
             name=made.name,
@@ -60,20 +62,11 @@ def build(made: Recommendation) -> Page:
 
 def plan_html(made: Recommendation) -> str:
     """Return what a notebook shows: the sentences and the sheet."""
-    rows = _sheet_rows(made, made.chosen) if made.chosen is not None else []
-    return page_html(f"{made.name}: plan", made.sentences, Table(label="deployment", heads=["", "", ""], rows=rows))
+    empty = Table(label="Deployment sheet", heads=[], rows=[])
+    return page_html(f"{made.name}: plan", made.sentences, empty if made.chosen is None else _sheet(made, made.chosen))
 
 
-def _sheet(made: Recommendation, row: PlanRow) -> Section:
-    return Section(
-        id="sheet",
-        title="Deployment sheet",
-        intro=f"To {made.goal}; median, and the middle half of {counted(row.seeds, 'seed')}.",
-        tables=[Table(label="Deployment sheet", heads=["", "value", "middle half"], rows=_sheet_rows(made, row))],
-    )
-
-
-def _sheet_rows(made: Recommendation, row: PlanRow) -> list[TableRow]:
+def _sheet(made: Recommendation, row: PlanRow) -> Table:
     lines = [(capital(setting_name(key)), show_with_unit(key, value), "") for key, value in made.choices.items()]
     for name, title in zip(COSTS, ("Simulated time", "Energy, all devices", "Time on the air"), strict=True):
         metric, spread = Metric(name, made.target), row.cost(name)
@@ -89,7 +82,8 @@ def _sheet_rows(made: Recommendation, row: PlanRow) -> list[TableRow]:
         seen, expected = getattr(row.simulated, what), getattr(row.estimate, what)
         told = math.isfinite(expected) and row.candidate.has_deadlines  # a timeline is exact, not an estimate
         lines.append((title, shown(seen), f"expected {shown(expected)}" if told else ""))
-    return [TableRow(head=TableCell(text=a), cells=[TableCell(text=b), TableCell(text=c)]) for a, b, c in lines]
+    rows = [TableRow(head=TableCell(text=a), cells=[TableCell(text=b), TableCell(text=c)]) for a, b, c in lines]
+    return Table(label="Deployment sheet", heads=["", "value", "middle half"], rows=rows)
 
 
 def _why(made: Recommendation, row: PlanRow, labels: Sequence[str]) -> Section:
@@ -163,23 +157,13 @@ def _dots(
 
 
 def _time_to_target(made: Recommendation, kin: Sequence[PlanRow], series: int, x_title: str) -> Figure:
-    seen = [row for row in kin if math.isfinite(_seconds(row))]
-    cut = [row for row in kin if row not in seen]
-    spreads = [row.cost("seconds_to") for row in seen]
+    """Return the seconds to the target against the pace, for the candidates that reached it."""
+    rows = [row for row in kin if math.isfinite(_seconds(row))]
+    spreads = [row.cost("seconds_to") for row in rows]
     low, middle, high = (np.array([getattr(s, part) for s in spreads]) for part in ("low", "median", "high"))
-    traces = [_dots(made, seen, series, _pace, _seconds) | {"error_y": whiskers(low, middle, high)}]
-    caption = "Whiskers: middle half of the seeds."
-    if cut:
-        caption += " Arrows: dropped there, or the target was not reached in time."
-        traces.append(
-            scatter(
-                "markers", [_pace(row) for row in cut], [row.seconds for row in cut], name="dropped there, or never",
-                marker={"symbol": "arrow-up", "size": 10, "color": "$muted"}, hoverinfo="text",
-                text=[f"{row.candidate.name}: {made.score.show(row.accuracy)} at the end" for row in cut],
-            )
-        )  # fmt: skip
-    title = f"Simulated seconds to {made.score.target(made.target)}"
-    return _figure(traces, x_title, id="time", title=title, height_px=240, caption=caption)
+    dots = _dots(made, rows, series, _pace, _seconds) | {"error_y": whiskers(low, middle, high)}
+    title, caption = f"Simulated seconds to {made.score.target(made.target)}", "Whiskers: middle half of the seeds."
+    return _figure([dots], x_title, id="time", title=title, height_px=240, caption=caption)
 
 
 def _trade_off(made: Recommendation, labels: Sequence[str]) -> Section:

@@ -37,7 +37,7 @@ RUNGS = ("first rung", "second rung", "final")
 FACTOR = 3
 FEWEST = (3, 2)  # survivors of the first rung, and of the second
 COSTS = ("seconds_to", "joules_to", "airtime_to")  # the trade-off that is shown
-SEARCHED = 1_000  # devices; a larger fleet is searched with so many
+SEARCHED = 1_000  # devices in the search, at most
 
 Runs = Mapping[int, Sequence[Trajectory]]  # by candidate, in the order of the seeds
 

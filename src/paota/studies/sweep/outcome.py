@@ -23,7 +23,7 @@ from .metrics import Metric
 
 @dataclass(frozen=True, kw_only=True)
 class HeldEqual:
-    """What all points have equal: "time" or "rounds".
+    """The quantity that all points have equal: "time" or "rounds".
 
     `duration_s` is the simulated time of all points where equal rounds would have taken unequal time, else None.
     """

@@ -158,7 +158,7 @@ def common_duration_s(
 ) -> float | None:
     """Return the simulated time of the longest point.
 
-    Twenty rounds of 8 s take four times as long as twenty of 2 s. The timelines tell whether a setting changes the length
+    With longer periods, equal rounds take more time. The timelines tell whether a setting changes the length
     of a round. The result is None if all points take the same time, or if the axes set their end.
 
     Args:
