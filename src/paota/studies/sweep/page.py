@@ -51,12 +51,9 @@ def build(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> Page
     drawn = lines[: palette.MOST_SERIES]
     legend = [one.style for one in drawn]
     failed = [f"{place(sweep.axes, points[index].values, named=True)}: {why}" for index, why in sweep.failed.items()]
-    shown = Section(
-        id="lines",
-        title=capital(sweep.best_by.title),
-        intro=_how_to_read(sweep),
-        figures=[_figure(sweep, drawn)] if drawn else [],
-    )
+    figures = [_figure(sweep, drawn)] if drawn else []
+    shown = Section(id="lines", title=capital(sweep.best_by.title), intro=_how_to_read(sweep), figures=figures)
+    file = SettingsFile(name=sweep.name, toml=to_toml(experiment.to_dict()))
     findings: list[str] = [isolated(_sentence(sweep, label)) for label in sweep.labels]
     return Page(
         kind="PAOTA sweep",
@@ -79,12 +76,7 @@ def build(sweep: Sweep, experiment: Experiment, points: Sequence[Point]) -> Page
                 ).format(listing([Markup("<code>{}</code>").format(axis.key) for axis in sweep.axes])),
                 tables=[_table(sweep, {id(row): i for i, one in enumerate(drawn) for row in one.rows})],
             ),
-            Section(
-                id="settings",
-                title="Settings",
-                intro="What all points share, defaults included; the axes replace their own settings.",
-                settings=[SettingsFile(name=sweep.name, toml=to_toml(experiment.to_dict()))],
-            ),
+            Section(id="settings", title="Settings", intro="The axes replace their own settings.", settings=[file]),
         ],
     )
 
