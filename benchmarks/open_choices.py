@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from paota.base.lock import only_one
+from paota.base.system import only_one
 from paota.pages.markdown import markdown
 from paota.pages.page import Page, Section, Table, TableCell, TableRow
 from paota.results.measures import median

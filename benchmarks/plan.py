@@ -26,8 +26,7 @@ from paota.results.result import Trajectory
 from paota.simulate import prepare as plan_runs
 from paota.studies.plan.candidates import Candidate
 from paota.studies.plan.plan import begun, prepare
-from paota.studies.plan.search import Rung, Search, is_over, ranked, updates_of
-from paota.studies.plan.spec import PLANS
+from paota.studies.plan.search import PLANS, Rung, Search, is_over, ranked, updates_of
 from paota.studies.sweep.grid import make_axes
 
 SEEDS = (100, 101, 102, 103, 104)
@@ -52,7 +51,7 @@ def search_of(setting: str, out: Path) -> Search:
     """Return a search over the candidates of this page, in a separate folder."""
     table = {"name": setting, "duration_s": DURATION_S, "targets": [TARGET], "timing": SETTINGS[setting][1]}
     spec = prepare(Experiment.from_dict(table), target=TARGET, axes=make_axes(OVER), algorithms=ALGORITHMS, seeds=SEEDS)
-    return begun(PLANS.begin_or_go_on(out, spec), spec, jobs=int(os.environ.get("JOBS", "2")))  # processes
+    return begun(PLANS.begin_or_resume(out, spec), spec, jobs=int(os.environ.get("JOBS", "2")))  # processes
 
 
 class Replay(Search):
@@ -60,16 +59,14 @@ class Replay(Search):
 
     grid_runs: dict[int, dict[int, Trajectory]]
 
-    def compute(self, candidates: Sequence[Candidate], rung: Rung, name: str) -> None:
-        """Return the runs that `Search.compute` would have simulated, and their cost."""
+    def compute(self, candidates: Sequence[Candidate], rung: Rung, number: int) -> None:
+        """Replay the runs that `Search.compute` would have simulated, and add up their cost."""
         for candidate in candidates:
-            # A check that is not in the grid costs as much as the choice.
-            source = candidate.index if candidate.index in self.grid_runs or self.chosen is None else self.chosen.index
             mine = self.runs.setdefault(candidate.index, {})
             for seed in rung.seeds:
                 if seed in mine and is_over(mine[seed], self.stop_at, self.duration_s):
                     continue
-                mine[seed] = until(self.grid_runs[source][seed], rung.until_s)
+                mine[seed] = until(self.grid_runs[candidate.index][seed], rung.until_s)
                 self.updates += updates_of(mine[seed])
 
 
@@ -83,7 +80,7 @@ def until(run: Trajectory, time_s: float) -> Trajectory:
 def whole_updates(search: Search) -> int:
     """Return the device updates of a grid without stopping at the target, from the timelines."""
     total = 0
-    for candidate in search.candidates[: search.grid]:
+    for candidate in search.candidates:
         made = plan_runs(candidate.experiment, seeds=SEEDS)
         total += sum(len(timeline.device) for timeline in made.timelines.values())
     return total
@@ -95,13 +92,13 @@ def row(setting: str, store: Path) -> str:
     whole = whole_updates(grid)
     everybody = list(grid.candidates)
     with grid.pool:
-        grid.compute(everybody, Rung(grid.seeds, grid.duration_s), "2")
+        grid.compute(everybody, Rung(grid.seeds, grid.duration_s), 2)
     planner = Replay(grid.spec, grid.path, jobs=1)
     planner.grid_runs = grid.runs
     planner.run()
     best = ranked(everybody, grid.known(everybody), grid.best, (), final=True)[0]
     assert planner.chosen is not None
-    chosen = next(candidate for candidate in everybody if candidate.index == planner.chosen.index)
+    chosen = everybody[planner.chosen.index]
     mine, theirs = grid.cost(chosen), grid.cost(best)
     stopped = sum(updates_of(run) for runs in grid.known(everybody).values() for run in runs)
     verdict = "the same" if chosen is best else "within its spread" if mine.median <= theirs.high else "worse"

@@ -27,7 +27,7 @@ from paota.results.checkpoint import Checkpoints, Saved, fingerprints
 from paota.results.folder import begin_folder, read_unfinished
 from paota.studies.live.server import LiveServer
 from paota.studies.plan import plan as planner
-from paota.studies.sweep import folder as sweep_folder
+from paota.studies.sweep import sweep as sweep_folder
 from paota.studies.sweep.grid import Axis
 
 SMALL = {

@@ -36,7 +36,9 @@ def test_there_are_five_and_each_has_an_exercise():
     ]  # fmt: skip
     for file in NOTEBOOKS:
         text = "\n".join(cell.source for cell in read(file).cells if cell.cell_type == "markdown")
-        assert all(part in text for part in ("**You will learn**", "## Exercise", "<summary>Solution</summary>", "**Next:**"))
+        assert all(
+            part in text for part in ("**You will learn**", "## Exercise", "<summary>Solution</summary>", "**Next:**")
+        )
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)

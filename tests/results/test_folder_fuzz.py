@@ -27,7 +27,7 @@ from paota.studies.live.page import run_page
 from paota.studies.plan import plan as planner
 from paota.studies.report.report import render
 from paota.studies.reproduce import archive
-from paota.studies.sweep import folder as sweep_folder
+from paota.studies.sweep import sweep as sweep_folder
 
 QUICK, LONG = 60, 10_000
 COUNTS = [pytest.param(QUICK), pytest.param(LONG, marks=pytest.mark.slow)]

@@ -10,7 +10,7 @@ from paota.results import measures
 from paota.results.measures import Spread, first_reach, median, newest, quantile, quartiles
 from paota.results.result import Result, Trajectory
 from paota.studies.reproduce.evidence import Curves
-from paota.studies.sweep.metrics import parse_metric, spread
+from paota.studies.sweep.metrics import parse_metric
 
 NEVER = math.inf
 
@@ -68,13 +68,13 @@ def told(runs, target=0.8):
     )  # fmt: skip
     final = {
         "summary": row["final_accuracy"]["values"],
-        "sweep": list(spread(parse_metric("final_accuracy"), runs).values),
+        "sweep": list(parse_metric("final_accuracy").over(runs).values),
         "reproduction": curves.final_accuracy().tolist(),
     }
     seconds = {
         "summary": row["seconds_to"][f"{target:g}"]["median"],
         "time_to": result.time_to(target, "a"),
-        "sweep": spread(parse_metric(f"seconds_to:{target:g}"), runs).median,
+        "sweep": parse_metric(f"seconds_to:{target:g}").over(runs).median,
         "reproduction": median(curves.seconds_to(target)),
     }
     return seconds, final

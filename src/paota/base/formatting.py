@@ -67,6 +67,11 @@ def brief(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.2g}"
 
 
+def capital(text: str) -> str:
+    """Return a text with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
 def counted(count: int, noun: str) -> str:
     """`1 seed`, `5 seeds`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

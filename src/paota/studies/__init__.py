@@ -1,1 +1,1 @@
-"""Questions that take many runs or a closer look. Each folder holds what is asked, computed and shown, and its command."""
+"""Questions that need many runs or a closer look. Each folder holds the computation, the page and the command."""

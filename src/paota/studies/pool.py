@@ -1,48 +1,52 @@
-"""Tasks side by side: in this process, in processes of their own, or on a Ray cluster.
+"""Jobs in parallel: in this process, in worker processes, or on a Ray cluster.
 
-A task that fails ends nothing but itself; one whose process dies is tried once more. What a task has finished lies in its
-folder, so that the same tasks can be asked for again, and only the missing ones need computing. No worker outlives the process
-that started it.
+A job that fails ends only itself. A job whose process dies is tried once more. Every job leaves its files in its own folder,
+so a repeated study computes only the missing ones. No worker outlives the process that started it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import logging
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Literal, Protocol, Self
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
 
+from ..base import files
 from ..base.errors import UserError
 
-ReportShare = Callable[[float], None]  # called with the share of a task that is done, 0 to 1
+ReportShare = Callable[[float], None]  # called with the finished share of a job, 0 to 1
 CORE_VARIABLES = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # XLA reads the first, others their own
 
 
 class PoolJob(Protocol):
-    """Something to compute. It travels to other processes and machines, so it is made of plain values."""
+    """Something to compute. It is sent to other processes and machines, so it is a dataclass of plain values."""
 
     @property
     def key(self) -> str:
-        """By which updates name it."""
+        """The name of the job in updates."""
 
     @property
     def folder(self) -> str:
-        """Where it leaves its files."""
+        """The folder for its files."""
 
     def compute(self, report: ReportShare) -> None:
-        """Do it, and say now and then how far it is."""
+        """Compute the job, and report its progress now and then."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """What happened to a task: it `advanced` to a share of its work, is `done`, or `failed` for a reason."""
+    """News of a job: it `advanced` to a share of its work, is `done`, or `failed` for a reason."""
 
     key: str
     kind: Literal["advanced", "done", "failed"]
@@ -54,18 +58,18 @@ Watch = Callable[[Update], None]
 
 
 class Pool:
-    """Where tasks are computed. Its processes, or its cluster, stay for the next tasks until it is left.
+    """Computes jobs. Its processes, or its connection to a cluster, serve further jobs until the `with` block ends.
 
     Args:
-        workers: processes; 1 computes everything in this one.
-        ray: the address of a Ray cluster to be used instead (empty: Ray's default).
+        workers: number of processes; 1 computes everything in this one.
+        ray: the address of a Ray cluster to use instead (empty: Ray's default).
     """
 
     def __init__(self, workers: int, ray: str | None = None) -> None:
         self.count, self.ray = workers, ray
         self._workers: list[_Worker] = []
         self._cluster = contextlib.ExitStack()
-        self._cluster_reached = False
+        self._connected = False
 
     def __enter__(self) -> Self:
         return self
@@ -79,14 +83,14 @@ class Pool:
         self._cluster.close()
 
     def run(self, tasks: Sequence[PoolJob], watch: Watch = lambda update: None) -> dict[str, str]:
-        """Compute all tasks, the first ones first.
+        """Compute all jobs in their order.
 
         Args:
-            tasks: with different keys.
-            watch: is called with every update, in this process.
+            tasks: jobs with different keys.
+            watch: called with every update, in this process.
 
         Returns:
-            Why tasks failed, by key; empty if none did.
+            The reasons of failed jobs, by key; empty if none failed.
         """
         failed = {}
 
@@ -96,12 +100,10 @@ class Pool:
             watch(update)
 
         if self.ray is not None and tasks:
-            from .on_ray import cluster, run_on_ray
-
-            if not self._cluster_reached:
-                self._cluster.enter_context(cluster(self.ray))
-                self._cluster_reached = True
-            run_on_ray(tasks, watched)
+            if not self._connected:
+                self._cluster.enter_context(_cluster(self.ray))
+                self._connected = True
+            _run_on_ray(tasks, watched)
         elif self.count == 1:
             for task in tasks:
                 watched(compute(task, watched))
@@ -137,29 +139,29 @@ class Pool:
 def run_tasks(
     tasks: Sequence[PoolJob], *, workers: int, ray: str | None = None, watch: Watch = lambda update: None
 ) -> dict[str, str]:
-    """Compute all tasks in a `Pool` of their own; arguments and result are those of the pool and of its `run`."""
+    """Compute all jobs in a new `Pool`; arguments and result are those of the pool and of its `run`."""
     with Pool(workers, ray) as pool:
         return pool.run(tasks, watch)
 
 
 def compute(task: PoolJob, watch: Watch) -> Update:
-    """Compute one task here; returns how it ended, whatever happened."""
+    """Compute one job in this process; return its last update, also if it fails."""
     try:
         task.compute(lambda share: watch(Update(task.key, "advanced", share)))
-    except Exception as error:  # the other tasks must not suffer
+    except Exception as error:  # the other jobs continue
         return Update(task.key, "failed", reason=reason_of(error))
     return Update(task.key, "done", 1.0)
 
 
 def reason_of(error: BaseException) -> str:
-    """A sentence for people: our own errors as they are, others with their kind."""
+    """Return an error as one sentence: our own errors as they are, others with their type."""
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 @dataclass
 class _Worker:
-    """A process that computes one task at a time, and the pipe to it."""
+    """A process that computes one job at a time, and the pipe to it."""
 
     process: BaseProcess
     pipe: Connection
@@ -167,11 +169,11 @@ class _Worker:
 
     def submit(self, task: PoolJob) -> None:
         self.task = task
-        with contextlib.suppress(OSError):  # it died just now: the pipe's end will say so
+        with contextlib.suppress(OSError):  # it died just now: the end of the pipe will report that
             self.pipe.send(task)
 
     def receive(self) -> Update:
-        """The next update. The end of the pipe is the end of the process, and of its task."""
+        """Return the next update. The end of the pipe means the end of the process and of its job."""
         assert self.task is not None
         try:
             update: Update = self.pipe.recv()
@@ -194,7 +196,7 @@ def _start_worker(threads: int) -> _Worker:
 
 
 def _work(pipe: Connection) -> None:
-    """The life of a worker: tasks in, updates out, until the pipe closes or the parent dies."""
+    """The main loop of a worker: compute jobs until the pipe closes or the parent dies."""
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     while True:
         try:
@@ -222,7 +224,7 @@ def _death_of(process: BaseProcess) -> str:
 
 @contextlib.contextmanager
 def _sigint_blocked() -> Iterator[None]:
-    """Ctrl-C is for the parent, which then ends its workers: a process inherits what is blocked when it starts."""
+    """Block Ctrl-C in processes that start here, which inherit the mask; the parent gets it and ends its workers."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -235,7 +237,7 @@ def _sigint_blocked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """A worker's share of the cores is said before it starts: libraries read it when they are loaded."""
+    """Set environment variables for processes that start here: libraries read them when they are loaded."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -246,3 +248,65 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def require_ray() -> None:
+    """Refuse at once if Ray is not installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise UserError("--ray needs Ray: pip install ray")
+
+
+@contextlib.contextmanager
+def _cluster(address: str) -> Iterator[None]:
+    """Connect to a Ray cluster; an empty `address` means that of `RAY_ADDRESS`, else a cluster on this machine."""
+    require_ray()
+    import ray  # type: ignore[import-not-found]  # optional
+
+    try:
+        ray.init(
+            address=address or None,
+            log_to_driver=False,
+            include_dashboard=None if address else False,
+            logging_level=logging.ERROR,
+            runtime_env={"env_vars": dict.fromkeys(CORE_VARIABLES, "1")},
+        )
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise UserError(f"--ray cannot reach a cluster at '{address or 'this machine'}': {reason_of(error)}") from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _run_on_ray(tasks: Sequence[PoolJob], watch: Watch) -> None:
+    """Compute jobs on the cluster to which this process is connected, one core each."""
+    import ray  # optional
+
+    remote = ray.remote(num_cpus=1)(_compute_elsewhere)
+    submitted = {remote.remote(task): task for task in tasks}
+    while submitted:
+        (ready, *_), _ = ray.wait(list(submitted), num_returns=1)
+        task = submitted.pop(ready)
+        try:
+            _unpack(ray.get(ready), Path(task.folder))
+        except Exception as error:  # the other jobs continue
+            cause = getattr(error, "cause", None)
+            reason = reason_of(cause if isinstance(cause, Exception) else error)
+            watch(Update(task.key, "failed", reason=reason))
+        else:
+            watch(Update(task.key, "done", 1.0))
+
+
+def _compute_elsewhere(task: Any) -> dict[str, bytes]:
+    """Compute a job on a machine without a shared folder; return the contents of its files by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder) / "task"
+        replace(task, folder=str(here)).compute(lambda share: None)
+        return {file.name: file.read_bytes() for file in here.iterdir() if file.is_file()}
+
+
+def _unpack(content: dict[str, bytes], folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for name in sorted(content, key=lambda name: name == "run.json"):  # last: it marks the folder as finished
+        with files.atomic(folder / Path(name).name) as stream:
+            stream.write(content[name])

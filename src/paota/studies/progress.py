@@ -1,4 +1,4 @@
-"""What the terminal shows while many runs are computed."""
+"""The progress display of many runs in the terminal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .pool import Update
 
 
 class TasksDisplay(ProgressDisplay):
-    """Many tasks: one row over all of them, with those under way; failures are told as they happen.
+    """One row over many jobs, with the names of those in progress. Failures are printed as they happen.
 
     Args:
         title: of the row.
-        noun: what a task is called, in the plural.
-        names: of the tasks, by key.
+        noun: the name of the jobs, in the plural.
+        names: the names of the jobs by key.
         stream, output: as for a `ProgressDisplay`.
-        work: how much there is to do for each of them, by key (default: equally much).
+        work: the amount of work of each job by key (default: equal amounts).
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class TasksDisplay(ProgressDisplay):
             self._ended.add(update.key)
         self._share[update.key] = update.share if update.kind == "advanced" else 1.0
         done = sum(self._work[key] * share for key, share in self._share.items())
-        under_way = [self._names[key] for key in self._share if key not in self._ended]
-        self._update(self._row, done, count=self._count, note="; ".join(under_way[:3]))
+        in_progress = [self._names[key] for key in self._share if key not in self._ended]
+        self._update(self._row, done, count=self._count, note="; ".join(in_progress[:3]))
 
     @property
     def _count(self) -> str:

@@ -51,7 +51,7 @@ def test_the_answer_is_complete(whole):
 
 
 def test_milliseconds_keep_their_digits(whole):
-    """Where trainings take milliseconds: as the fleets of phones that `paota fleet --make` writes."""
+    """Trainings of the phones that `paota fleet --make` writes take milliseconds."""
     row = whole.chosen
     quick = replace(row, simulated=replace(row.simulated, round_s=0.0037))
     assert any("every 0.0037 s" in text for text in replace(whole, chosen=quick).sentences)
@@ -80,17 +80,17 @@ def test_processes_change_no_byte(table, whole, tmp_path):
 
 
 def test_interrupted_and_resumed(table, whole, tmp_path, monkeypatch, capsys):
-    """Ctrl-C after the first rung: the command says how to go on, what is finished is not computed again, same bytes."""
+    """Ctrl-C after the first rung: the command prints how to resume, finished runs are kept, the result has the same bytes."""
     experiment = tmp_path / "e.toml"
     experiment.write_text(files.to_toml(Experiment.from_dict(table).to_dict()))
     over = ["--over", "timing.period_s=4:12:4", "--target", "0.15", "--seeds", "2"]
     out = tmp_path / "out"
     compute = Search.compute
 
-    def interrupted(self, candidates, rung, name):
-        if name != "0":
+    def interrupted(self, candidates, rung, number):
+        if number != 0:
             raise KeyboardInterrupt
-        compute(self, candidates, rung, name)
+        compute(self, candidates, rung, number)
 
     monkeypatch.setattr(Search, "compute", interrupted)
     assert main(["plan", str(experiment), *over, "--jobs", "1", "--out", str(out), "--quiet"]) == 130
@@ -108,18 +108,18 @@ def test_interrupted_and_resumed(table, whole, tmp_path, monkeypatch, capsys):
 
 
 def test_a_plan_begins_with_one_file(table, tmp_path):
-    """Which appears whole: a command that is killed at its very beginning has begun a plan that goes on, or none."""
+    """The file appears whole: a command that is killed at its start leaves a plan to resume, or none."""
     spec = planner.prepare(Experiment.from_dict(table))
     assert [file.name for file in planner.PLANS.begin(tmp_path / "plan", spec).iterdir()] == ["plan.json"]
 
 
-def test_two_that_go_on_with_one_plan(table, whole):
+def test_two_processes_cannot_resume_one_plan(table, whole):
     with only_one(whole.folder), pytest.raises(UserError, match="another process is at work"):
         paota.plan(table, **ASKED, jobs=1, out=whole.folder)
 
 
-def test_a_constraint_that_nobody_keeps(table):
-    """The least joules that anybody needs are named."""
+def test_a_constraint_that_no_candidate_keeps(table):
+    """The answer names the least joules of all candidates."""
     made = paota.plan(table, **ASKED, where=["joules_to:0.15 < 0.001"], jobs=1)
     assert made.chosen is None
     assert made.choices == {}
@@ -137,7 +137,7 @@ def test_of_a_large_fleet_a_part_is_searched(table, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_target_that_nobody_reaches(table):
+def test_a_target_that_no_candidate_reaches(table):
     made = paota.plan({**table, "duration_s": 20.0, "algorithms": [{"name": "paota"}]}, target=0.99, over=OVER, jobs=1)
     assert made.chosen is None
     assert "no candidate reaches 99" in made.headline

@@ -11,10 +11,9 @@ from paota.results.result import Trajectory
 from paota.studies.plan.candidates import Candidate, base_of, candidates_of, entries_of
 from paota.studies.plan.plan import prepare
 from paota.studies.plan.search import Search, is_over, ranked, rungs, survivors
-from paota.studies.plan.spec import parse_constraint
-from paota.studies.sweep.fair_comparison import planned
 from paota.studies.sweep.grid import Axis
-from paota.studies.sweep.metrics import parse_metric
+from paota.studies.sweep.metrics import parse_constraint, parse_metric
+from paota.studies.sweep.sweep import timelines_of
 
 BEST = parse_metric("seconds_to:0.8")
 
@@ -46,7 +45,7 @@ def test_rungs_multiply_time_and_seeds():
     assert [len(step.seeds) for step in rungs((3,), 900.0)] == [1, 1, 1]
 
 
-def test_who_is_there_comes_first_then_who_is_closest():
+def test_candidates_at_the_target_come_first_then_the_closest():
     runs = {
         0: [run([0.1, 0.5, 0.7])], 1: [run([0.1, 0.5, 0.9])], 2: [run([0.1, 0.9])], 3: [run([0.1, 0.6, 0.75])],
         4: [run([0.1, 0.7, math.nan], diverged=2)],
@@ -74,8 +73,8 @@ def test_what_cannot_keep_a_constraint_comes_last():
 def test_survivors_are_a_third_and_the_champion_of_every_cost():
     runs = {i: [run([0.1, 0.2, 0.7 - 0.05 * i])] for i in range(12)}
     runs[11] = [run([0.1, 0.2, 0.25, 0.3], joules=0.1)]  # slow, but hardly costs anything
-    assert indices(survivors(0, candidates(12), runs, BEST, (), 12)) == [0, 1, 2, 3, 11]
-    assert indices(survivors(1, candidates(5), runs, BEST, (), 12)) == [0, 1]
+    assert indices(survivors(0, candidates(12), runs, BEST, (), grid=12)) == [0, 1, 2, 3, 11]
+    assert indices(survivors(1, candidates(5), runs, BEST, (), grid=12)) == [0, 1]
 
 
 def test_a_run_that_is_over_is_not_repeated():
@@ -141,7 +140,7 @@ def test_the_usual_candidates(table):
     assert names[-1] == "paota-plus, share 0.4"
 
 
-def test_axes_concern_those_who_have_them(table):
+def test_axes_concern_the_algorithms_that_have_them(table):
     """dT makes no candidates of Local SGD, whose participants are those of the experiment as it was given."""
     own = Experiment.from_dict(table)
     base = base_of(own, 0.3, 0.3)
@@ -155,12 +154,12 @@ def test_axes_concern_those_who_have_them(table):
 
 
 def test_trainings_of_milliseconds_do_not_make_millions_of_events(table, tmp_path, monkeypatch):
-    """80 s hold millions of trainings of a small model; without --over a run has room for so many and no more."""
+    """80 s hold millions of trainings of a small model; without --over a run has a limited number of updates."""
     monkeypatch.setattr("paota.studies.plan.candidates.MOST_UPDATES", 800)
     own = Experiment.from_dict({**table, "timing": {"latency": "work"}})
     search = Search(prepare(own, algorithms=["paota", "paota-plus", "threshold"]), tmp_path, jobs=1)
     assert search.given_s == 80
     assert search.duration_s < 1
-    updates = [len(line.device) for c in search.candidates for line in planned(c.experiment).values()]
+    updates = [len(line.device) for c in search.candidates for line in timelines_of(c.experiment).values()]
     assert min(updates) >= 8
     assert max(updates) <= 2 * 800

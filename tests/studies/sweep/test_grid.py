@@ -75,7 +75,7 @@ def test_over_wants_lists(values):
         (["--over", "timing.period_s=4", "--over", "timing.period_s=6"], "given twice"),
         (["--over", "timing.period_s=4", "--set", "timing.period_s=6"], "by --set and by --over"),
         (["--over", "rounds=4,6", "--over", "duration_s=40,60"], "replace each other"),
-        (["--over", "algorithms.nobody.payload=model"], "unknown algorithm label 'nobody'"),
+        (["--over", "algorithms.other.payload=model"], "unknown algorithm label 'other'"),
         (["--over", "data.dataset=nowhere.npz"], "nowhere.npz"),
         (["--over", "timing.period_s=4", "--best", "fastest"], "unknown metric"),
         (["--over", "timing.period_s=4", "--best", "seconds_to:80"], "at most at 1"),
@@ -106,7 +106,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path, capsys):
 
 def test_resume_needs_a_sweep(tmp_path, capsys):
     assert main(["sweep", "--resume", str(tmp_path)]) == 2
-    assert "holds no sweep to go on with" in capsys.readouterr().err
+    assert "holds no sweep to resume" in capsys.readouterr().err
 
 
 def test_ray_must_be_installed(tmp_path, capsys, monkeypatch):

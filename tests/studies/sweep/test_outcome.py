@@ -63,7 +63,7 @@ def test_a_bad_metric_is_refused(text, says):
 
 
 def plain(sentences):
-    """With the narrow space before % as one that a keyboard has."""
+    """Return the sentences with a plain space before %."""
     return [sentence.replace("\u202f", " ") for sentence in sentences]
 
 
@@ -102,7 +102,7 @@ def test_neighbours_within_the_spread_are_named(base):
     assert "Within its spread over the seeds: timing.period_s = 6." in made.sentences[0]
 
 
-def test_nobody_gets_there(base):
+def test_no_point_reaches_the_target(base):
     runs = [[trajectory([0.1, 0.3])], [trajectory([0.1, 0.4])], [trajectory([0.1, 0.2])]]
     made, _ = sweep_of(base, {"timing.period_s": [4, 6, 8]}, runs, "seconds_to:0.8")
     assert made.best() == {}

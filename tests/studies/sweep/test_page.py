@@ -34,9 +34,14 @@ def figures(html):
     return json.loads(data.group(1), parse_constant=pytest.fail)["figures"]
 
 
-def written(figure):
-    """The texts in the cells of a heat map, row by row."""
-    return figure["views"]["all"]["traces"][2]["text"]
+def traces(html):
+    (figure,) = figures(html).values()
+    return figure["views"]["all"]["traces"]
+
+
+def stars(html):
+    """The cells of the table that mark the best points."""
+    return re.findall(r"<strong><bdi>★ (.*?)</bdi>", html)
 
 
 def curves(*finals, labels=("paota",)):
@@ -51,7 +56,7 @@ PAGES = {
     "one axis": ({"timing.period_s": [4, 6, 8]}, curves(0.9, 0.3, 0.8, labels=("paota", "cotaf"))),
     "one point": ({"timing.period_s": [4]}, curves(0.9)),
     "words": ({"power.method": ["exact", "uniform"]}, curves(0.9, 0.8)),
-    "nobody": ({"timing.period_s": [4, 6]}, curves(0.2, 0.3)),
+    "never": ({"timing.period_s": [4, 6]}, curves(0.2, 0.3)),
     "diverged": ({"timing.period_s": [4]}, [[trajectory([0.1, math.nan], diverged=1)]]),
 }
 
@@ -65,17 +70,36 @@ def test_pages_are_whole(name, base):
     assert "default-src 'none'" in html
     assert html.count("<script") == 3  # data, library, ours
     assert not re.search(r"(src|href)=\"(?!#|data:|points/\d{3}/\")", html)
-    assert len(figures(html)) == {"three axes": 2}.get(name, 1)
+    assert list(figures(html)) == ["lines"]
 
 
-def test_the_best_cell_is_marked_once_and_says_its_number(base):
+def payload_of(html):
+    return json.loads(re.search(r'id="payload">(.*?)</script>', html, re.DOTALL).group(1))
+
+
+def test_two_settings_make_a_line_for_each_value_of_the_second(base):
     html = page(base, *PAGES["two axes"])
-    (figure,) = figures(html).values()
-    assert written(figure) == ["32", "24", "★ 8", "16"]  # seconds, as the title says
-    shades = figure["views"]["all"]["traces"][0]
-    assert shades["z"] == [[-32, -24], [-8, -16]]  # sooner is deeper
-    assert (shades["zmin"], shades["zmax"]) == pytest.approx((-32, -8))
-    assert html.count("<strong><bdi>★ ") == 1
+    first, second = traces(html)
+    assert (first["x"], first["y"]) == ([4, 6], [32, 8])  # seconds, as the title says
+    assert (second["x"], second["y"]) == ([4, 6], [24, 16])
+    names = [style["name"] for style in payload_of(html)["series"]]
+    assert names == ["paota, noise density N₀ = -174 dBm/Hz", "paota, noise density N₀ = -74 dBm/Hz"]
+    assert np.argmax([*first["marker"]["size"], *second["marker"]["size"]]) == 1
+    assert stars(html) == ["8 s"]
+
+
+def test_a_label_keeps_its_colour_at_every_value_of_the_other_settings(base):
+    runs = curves(*[0.9, 0.8] * 2, labels=("paota", "cotaf"))
+    styles = payload_of(page(base, PAGES["two axes"][0], runs))["series"]
+    assert [style["colour"] for style in styles] == [0, 0, 1, 1]
+    assert [style["dash"] for style in styles] == ["solid", "dash"] * 2
+
+
+def test_more_lines_than_styles_stay_in_the_table(base):
+    axes = {"timing.period_s": [4, 6], "seed": list(range(50))}
+    html = page(base, axes, curves(*[0.9] * 100))
+    assert len(traces(html)) == 48
+    assert len(re.findall(r'<a href="points/', html)) == 100
 
 
 def test_a_line_has_its_band_and_its_largest_dot_is_the_best(base):
@@ -109,7 +133,7 @@ def test_a_point_that_never_gets_there_is_drawn_as_never(base):
     assert cross["y"][0] > 24
     assert [note["text"] for note in view["layout"]["annotations"]] == ["never"]
     assert view["layout"]["yaxis"]["range"][1] > cross["y"][0]
-    assert "Crosses: fewer than half of the seeds ever got there, or none." in html
+    assert "Crosses: fewer than half of the seeds reached the target, or none." in html
 
 
 def test_settings_have_names_and_units_and_every_row_leads_to_its_point(base):
@@ -124,8 +148,8 @@ def test_settings_have_names_and_units_and_every_row_leads_to_its_point(base):
         "Simulated seconds to 80\u202f% test accuracy",
     ]
     assert re.findall(r'<a href="(points/.*?)">', html) == [f"points/{i:03d}/" for i in range(4)]
-    map_ = figures(page(base, *PAGES["two axes"]))["map-0-0"]["views"]["all"]["layout"]
-    assert map_["yaxis"]["title"]["text"] == "period ΔT (s)"
+    layout = figures(page(base, *PAGES["two axes"]))["lines"]["views"]["all"]["layout"]
+    assert layout["xaxis"]["title"]["text"] == "period ΔT (s)"
 
 
 @pytest.mark.parametrize(
@@ -146,13 +170,13 @@ def test_values_over_decades_stand_on_a_logarithmic_axis(base):
     assert figure["views"]["all"]["layout"]["xaxis"]["type"] == "log"
 
 
-def test_a_map_that_nobody_reaches_and_a_sweep_without_a_point(base):
+def test_a_target_that_is_never_reached_and_a_sweep_without_a_point(base):
     axes = PAGES["two axes"][0]
-    (figure,) = figures(page(base, axes, curves(*[0.2] * 4))).values()
-    assert written(figure) == ["never"] * 4
-    shades, never, _ = figure["views"]["all"]["traces"]
-    assert shades["z"] == [[None, None], [None, None]]
-    assert never["z"] == [[1, 1], [1, 1]]  # cells of their own: the map keeps its shape
+    *lines, one, other = traces(page(base, axes, curves(*[0.2] * 4)))
+    assert [line["y"] for line in lines] == [[None, None]] * 2
+    assert [cross["x"] for cross in (one, other)] == [[4, 6]] * 2
+    assert one["y"][0] < other["y"][0]  # the crosses of one line do not hide those of the other
+    assert one["text"][0] == "paota, noise density N₀ = -174 dBm/Hz: never at 4"
     html = page(base, axes, [[]] * 4, failed=dict.fromkeys(range(4), "no memory"))
     assert "No point has been computed." in html
     assert figures(html) == {}
@@ -161,7 +185,8 @@ def test_a_map_that_nobody_reaches_and_a_sweep_without_a_point(base):
 def test_what_only_some_seeds_reach_says_how_many(base):
     some = [trajectory([0.1, 0.9]), trajectory([0.1, 0.2], seed=1), trajectory([0.1, 0.2], seed=2)]
     html = page(base, PAGES["two axes"][0], [some] * 4)
-    assert written(*figures(html).values()) == ["1 of 3 seeds"] * 4
+    assert html.count("<bdi>1 of 3 seeds</bdi>") == 4 * 3  # seconds to 0.8, seconds and rounds to 0.3
+    assert all(text.endswith(": 1 of 3 seeds at 4") for text in (cross["text"][0] for cross in traces(html)[2:]))
     assert "No point of the grid has a median of" in own_part(html)  # a label is never written in capitals
     assert "★" not in own_part(html)
 
@@ -172,7 +197,7 @@ def test_a_failed_point_is_shown_with_its_reason(base):
     assert "1 of 4 points failed" in html
     assert "period ΔT = 6 s, noise density N₀ = -74 dBm/Hz" in html
     assert "out of &lt;memory&gt;" in html
-    assert written(figures(html)["map-0-0"])[3] == "failed"
+    assert [line["x"] for line in traces(html)] == [[4, 6], [4]]
 
 
 def hostile(table, *, two_axes=False):
@@ -191,10 +216,10 @@ def test_names_cannot_become_markup(table):
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-@pytest.mark.parametrize("name", ["two axes", "one axis", "words", "hostile", "hostile map"])
+@pytest.mark.parametrize("name", ["two axes", "one axis", "words", "hostile", "hostile, two axes"])
 def test_in_a_browser(browser, tmp_path, base, table, name, width):
     attacked = name.startswith("hostile")
-    source, axes, runs = hostile(table, two_axes=name == "hostile map") if attacked else (base, *PAGES[name])
+    source, axes, runs = hostile(table, two_axes=name == "hostile, two axes") if attacked else (base, *PAGES[name])
     path = tmp_path / "report.html"
     path.write_text(page(source, axes, runs), encoding="utf-8")
     browser.open(path, "#draw=all", width=width)
@@ -207,11 +232,8 @@ def test_in_a_browser(browser, tmp_path, base, table, name, width):
     browser.run("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
     browser.wait_for("document.querySelector('details.data table')")
     if name == "two axes":
-        cells = browser.run("[...document.querySelectorAll('.plot .textpoint')].map((cell) => cell.textContent)")
-        assert cells == ["32", "24", "★ 8", "16"]
         rows = browser.run("[...document.querySelectorAll('details.data tbody tr')].map((row) => row.innerText)")
-        assert rows[2].split("\t")[:3] == ["6", "-174", "8 s"]
+        assert ["paota, noise density N₀ = -174 dBm/Hz", "6", "8"] in [row.split("\t")[:3] for row in rows]
     if attacked:
-        side = "x" if name == "hostile" else "y"
-        title = browser.run(f"document.querySelector('.plot .{side}title').textContent")
+        title = browser.run("document.querySelector('.plot .xtitle').textContent")
         assert title.startswith("</script><script>")

@@ -20,7 +20,7 @@ from ...base.bounded import read_regular
 from ...base.errors import UserError, printable
 from ...pages.page import Page, render, render_news
 from ...results.folder import is_finished
-from ..sweep.folder import outline
+from ..sweep.sweep import outline
 from .follow import Follower, is_run
 from .page import NEXT, run_page, sweep_page
 

@@ -1,45 +1,36 @@
-"""`paota plan`: what to deploy, from devices, radio, model and target; an estimate at once, then the search, then the sheet."""
+"""`paota plan`: what to deploy for devices, radio, model and target; first the estimate, then the search, then the sheet."""
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...base.system import raise_on_ctrl_c
 from ...base.types import Subcommands, Table
 from ...terminal.arguments import add_experiment, default_folder, parse_seeds, read_experiment
-from ..arguments import (
-    MOST_LINES,
-    add_computing,
-    check_computing,
-    print_json,
-    read_axes,
-    rows_of,
-    tell_how_to_go_on,
-)
-from ..progress import TasksDisplay
+from ..study import MOST_LINES, add_computing, check_computing, print_answer, print_json, rows_of, watching
 
 if TYPE_CHECKING:
-    from .plan import PlanSpec, Recommendation, Search
+    from .outcome import Recommendation
+    from .search import PlanSpec, Search
 
 
 def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "plan",
         help="which period, how many devices, how much power, which payload and algorithm",
-        description="From an experiment (devices, radio, model, data) and a target accuracy to what should be deployed. The "
-        "experiment's end is the longest that a candidate may take.",
+        description="Recommend what to deploy, from an experiment (devices, radio, model, data) and a target accuracy. The "
+        "experiment's end is the longest time of a candidate.",
     )
     add_experiment(parser)
     parser.add_argument(
-        "--target", type=float, metavar="A", help="test accuracy to get to (default: the highest target)"
+        "--target", type=float, metavar="A", help="test accuracy to reach (default: the highest target)"
     )
     parser.add_argument(
         "--best", default="seconds_to", metavar="METRIC",
-        help="what to make small: seconds_to (default), joules_to, airtime_to, updates_to or rounds_to",
+        help="the cost to minimise: seconds_to (default), joules_to, airtime_to, updates_to or rounds_to",
     )  # fmt: skip
     parser.add_argument(
         "--over", action="append", default=[], metavar="KEY=V1,V2,...",
@@ -50,124 +41,118 @@ def add_parser(commands: Subcommands) -> None:
     )
     parser.add_argument(
         "--where", action="append", default=[], metavar="'METRIC < NUMBER'",
-        help="what it may cost, e.g. --where 'joules_to:0.8 < 2000' or --where 'airtime_s < 5'",
+        help="a limit of the cost, e.g. --where 'joules_to:0.8 < 2000' or --where 'airtime_s < 5'",
     )  # fmt: skip
     parser.add_argument(
         "--seeds", type=parse_seeds, metavar="N|A,B,...",
         help="repetitions of the finalists, or which seeds (default 5)",
     )  # fmt: skip
-    parser.add_argument("--estimate", action="store_true", help="only what the latencies alone say; nothing is learned")
+    parser.add_argument(
+        "--estimate", action="store_true", help="only the estimate from the latencies; nothing is learned"
+    )
     add_computing(parser, what="plan", runs="candidates")
 
 
 def run(args: argparse.Namespace) -> int:
-    from . import plan as planner
-    from .spec import PLANS
+    from . import plan as planner  # start-up time
+    from .search import PLANS  # start-up time
 
     check_computing(args)
     spec = _spec(args)
-    quiet = args.json or args.quiet
     if args.estimate:
         search = planner.begun(Path(), spec)
         search.foresee(search.candidates)
         if args.json:
-            rows = [{"candidate": c.name, **vars(search.foreseen[c.index])} for c in search.candidates]
-            print_json(rows)
+            print_json([{"candidate": c.name, **vars(search.foreseen[c.index])} for c in search.candidates])
         else:
             _show_estimates(search)
         return 0
     folder = Path(args.resume or args.out or default_folder(f"{spec.experiment.name}-plan"))
-    # What cannot be planned is refused here, before a folder is made.
+    # Impossible plans are refused here, before a folder is made.
     search = planner.begun(folder, spec, jobs=args.jobs, ray=args.ray)
     if not args.resume:
         PLANS.begin(folder, spec)
     search.foresee(search.candidates)
-    if not quiet:
+    search.watching = watching(args, "runs")
+    if not (args.json or args.quiet):
         _show_estimates(search)
-        search.watching = lambda title, names: TasksDisplay(title, "runs", names, sys.stderr)
     try:
         with raise_on_ctrl_c():
             made = planner.answer(search)
     except KeyboardInterrupt:
-        return tell_how_to_go_on("plan", folder, spec.experiment)
-    _show(made, args)
+        return PLANS.interrupted(folder, spec)
+    if args.json:
+        print_json(plain(made))
+    else:
+        _show(made)
     return 0 if made.chosen is not None else 1
 
 
 def _spec(args: argparse.Namespace) -> PlanSpec:
-    """What to plan: from the arguments, or from the folder to go on with."""
-    from . import plan as planner
-    from .spec import PLANS
+    from ..sweep.grid import read_axes  # start-up time
+    from . import plan as planner  # start-up time
+    from .search import PLANS  # start-up time
+
+    def from_arguments() -> PlanSpec:
+        names = [name.strip() for name in (args.algorithms or "").split(",") if name.strip()]
+        return planner.prepare(
+            read_experiment(args), target=args.target, axes=read_axes(args.over, args.changes), algorithms=names,
+            where=args.where, best=args.best, seeds=5 if args.seeds is None else args.seeds,
+        )  # fmt: skip
 
     given = (
-        args.experiment, args.preset, args.changes, args.over, args.where, args.algorithms, args.target, args.seeds,
-    )  # fmt: skip
-    if args.resume and not any(given):
-        return PLANS.read(args.resume, trust_plugins=args.trust_plugins)
-    names = [name.strip() for name in (args.algorithms or "").split(",") if name.strip()]
-    spec = planner.prepare(
-        read_experiment(args), target=args.target, axes=read_axes(args), algorithms=names, where=args.where, best=args.best,
-        seeds=5 if args.seeds is None else args.seeds,
-    )  # fmt: skip
-    if args.resume:
-        PLANS.refuse_other(args.resume, spec)
-    return spec
+        args.experiment,
+        args.preset,
+        args.changes,
+        args.over,
+        args.where,
+        args.algorithms,
+        args.target,
+        args.seeds,
+    )
+    return PLANS.asked(args, given, from_arguments)
 
 
 def _show_estimates(search: Search) -> None:
-    from rich.console import Console
+    from rich.console import Console  # start-up time
 
-    from ...terminal.tables import print_table
+    from ...terminal.tables import print_table  # start-up time
+    from .outcome import shown  # start-up time
 
     console = Console(highlight=False, markup=False)
-    shown = search.candidates[: search.grid][:MOST_LINES]
-    paces = [search.foreseen[candidate.index] for candidate in shown]
+    names = [candidate.name for candidate in search.candidates[:MOST_LINES]]
+    paces = [search.foreseen[candidate.index] for candidate in search.candidates[:MOST_LINES]]
+    heads = {"round_s": "s between\nevents", "ready": "ready", "staleness": "staleness"}
+    columns = [(head, [shown(getattr(pace, what)) for pace in paces]) for what, head in heads.items()]
+    columns.append(("waiting", [f"{pace.idle:.0%}" if math.isfinite(pace.idle) else "-" for pace in paces]))
+    columns.append(("noise", [shown(pace.noise_std) for pace in paces]))
+    print_table(console, "expected from the latencies alone", ("candidate", names), columns)
+    if len(search.candidates) > MOST_LINES:
+        console.print(f"... and {len(search.candidates) - MOST_LINES} more candidates")
+
+
+def _show(made: Recommendation) -> None:
+    from rich.console import Console  # start-up time
+
+    from ...terminal.tables import print_table  # start-up time
+    from .outcome import costs_of, shown  # start-up time
+
+    console = Console(highlight=False, markup=False)
+    rows = made.ranking[:MOST_LINES]
+    costs = zip(*(costs_of(made, row) for row in rows), strict=True)
     columns = [
-        ("s between\nevents", [_short(pace.round_s) for pace in paces]),
-        ("ready", [_short(pace.ready) for pace in paces]),
-        ("staleness", [_short(pace.staleness) for pace in paces]),
-        ("waiting", [f"{pace.idle:.0%}" if math.isfinite(pace.idle) else "-" for pace in paces]),
-        ("noise", [_short(pace.noise_std) for pace in paces]),
-    ]
-    print_table(console, "expected from the latencies alone", ("candidate", [c.name for c in shown]), columns)
-    if search.grid > len(shown):
-        console.print(f"... and {search.grid - len(shown)} more candidates")
-
-
-def _show(made: Recommendation, args: argparse.Namespace) -> None:
-    if args.json:
-        print_json(plain(made))
-        return
-    from rich.console import Console
-
-    from ...terminal.tables import print_table
-    from ..sweep.metrics import Metric
-
-    console = Console(highlight=False, markup=False)
-    rows = sorted(made.rows, key=lambda r: (-min(r.rung, 2), r.cost(made.best_by.name).median, -r.accuracy))[
-        :MOST_LINES
-    ]
-    columns = [("seeds", [str(row.seeds) for row in rows])]
-    for name, head in (("seconds_to", "time"), ("joules_to", "energy"), ("airtime_to", "on the\nair")):
-        cells = [row.cost(name).median for row in rows]
-        metric = Metric(name, made.target)
-        shown = [metric.show(v).removesuffix(" on the air") if math.isfinite(v) else "-" for v in cells]
-        columns.append((head, shown))
-    columns.append(
+        ("seeds", [str(row.seeds) for row in rows]),
+        *zip(("time", "energy", "on the\nair"), costs, strict=True),
         (
-            f"{made.score.name}\nseen" if not made.score.is_share else "seen",
-            [made.score.compact(row.accuracy, 1) for row in rows],
-        )
-    )
-    columns.append(("ready", [_short(row.simulated.ready) for row in rows]))
-    columns.append(("staleness", [_short(row.simulated.staleness) for row in rows]))
+            "seen" if made.score.is_share else f"{made.score.name}\nseen",
+            [made.score.compact(r.accuracy, 1) for r in rows],
+        ),
+        ("ready", [shown(row.simulated.ready) for row in rows]),
+        ("staleness", [shown(row.simulated.staleness) for row in rows]),
+    ]
     names = [("* " if row is made.chosen else "  " if row.allowed else "x ") + row.candidate.name for row in rows]
-    print_table(console, f"simulated, to {made.score.target(made.target)} test {made.score.name}", ("", names), columns)
-    console.print("What should I deploy?")
-    for sentence in made.sentences:
-        console.print(f"  {sentence}", soft_wrap=True)
-    for name, why in made.failed.items():
-        console.print(f"failed: {name}: {why}", soft_wrap=True)
+    print_table(console, f"simulated, to {made.goal}", ("", names), columns)
+    print_answer(console, "What should I deploy?", made.sentences, made.failed)
     where = f"\nsheet:  {made.folder}/report.html\n"
     if made.experiment is not None:
         where += f"file:   {made.folder}/experiment.toml   (paota run ..., paota deploy ...)"
@@ -175,7 +160,7 @@ def _show(made: Recommendation, args: argparse.Namespace) -> None:
 
 
 def plain(made: Recommendation) -> Table:
-    """For programs: the choice, its costs, the sentences, and every candidate row by row."""
+    """Return the result for programs: the choice, its costs, the sentences, and every candidate row by row."""
     costs = {} if made.chosen is None else made.chosen.costs
     return {
         "folder": str(made.folder),
@@ -191,7 +176,3 @@ def plain(made: Recommendation) -> Table:
         "rows": rows_of(made.table),
         "failed": made.failed,
     }
-
-
-def _short(value: float) -> str:
-    return "-" if not math.isfinite(value) else f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

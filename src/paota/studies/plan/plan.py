@@ -1,4 +1,4 @@
-"""From devices, radio, model and target to what should be deployed: `paota.plan` and `paota plan`."""
+"""The recommendation of a deployment for devices, radio, model and target: `paota.plan` and `paota plan`."""
 
 from __future__ import annotations
 
@@ -7,29 +7,26 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ...base.errors import UserError
 from ...base.files import to_toml, write_csv, write_text
 from ...base.rng import Seeds, seed_numbers
 from ...base.system import only_one
+from ...base.types import Settings
 from ...experiment.experiment import Experiment, as_experiment
+from ..study import check_jobs
 from ..sweep.grid import Axis, make_axes
-from ..sweep.metrics import SPENT, parse_metric
-from .candidates import curve_of, pace_of
-from .estimate import Pace
-from .outcome import PlanRow, Recommendation, recommendation
-from .search import Search, final_experiment
-from .spec import PLANS, PlanSpec, parse_constraint
-
-__all__ = ["Pace", "PlanRow", "PlanSpec", "Recommendation", "Search", "answer", "plan", "prepare"]
+from ..sweep.metrics import SPENT, parse_constraint, parse_metric
+from .candidates import CURVE_POINTS, Candidate, Pace, paces_of
+from .outcome import Recommendation, recommendation
+from .search import PLANS, PlanSpec, Search
 
 
 def plan(
-    experiment: Experiment | Mapping[str, Any] | str | Path | None = None,
+    experiment: Experiment | Settings | str | Path | None = None,
     *,
     target: float | None = None,
-    over: Mapping[str, Sequence[Any]] | None = None,
+    over: Mapping[str, Sequence[object]] | None = None,
     algorithms: Sequence[str] = (),
     where: Sequence[str] = (),
     best: str = "seconds_to",
@@ -37,25 +34,25 @@ def plan(
     jobs: int | None = None,
     out: str | Path | None = None,
 ) -> Recommendation:
-    """Which period, how many devices, how much power, which payload and algorithm get to a target at the least cost.
+    """Recommend the algorithm, period, number of devices, power and payload that reach a target at the least cost.
 
     A script that uses several processes must start from `if __name__ == "__main__":`.
 
     Args:
-        experiment: as for `paota.run`: the devices, the radio, the model and the data. Its end is the longest that a
-            candidate may take.
+        experiment: as for `paota.run`: the devices, the radio, the model and the data. Its end is the longest time of a
+            candidate.
         target: test accuracy, 0 to 1 (default: the highest of the experiment's targets).
         over: the values to choose from, e.g. {"timing.period_s": [4, 6, 8]}; by default what usually matters to each
             algorithm.
         algorithms: labels or names to choose from; by default the experiment's own, and for the paper's three a short list.
-        where: what it may cost, e.g. ["joules_to:0.8 < 2000", "airtime_s < 5"].
-        best: what to make small: "seconds_to", "joules_to", "airtime_to", "updates_to" or "rounds_to".
+        where: limits of the cost, e.g. ["joules_to:0.8 < 2000", "airtime_s < 5"].
+        best: the cost to minimise: "seconds_to", "joules_to", "airtime_to", "updates_to" or "rounds_to".
         seeds: repetitions of the finalists, or a list of seeds.
-        jobs: processes (default: one a core; with 1 everything happens in this one). They change no answer.
-        out: a folder to keep; an interrupted plan goes on when the call is repeated.
+        jobs: number of processes (default: one per core; 1 computes everything in this process). It changes no result.
+        out: a folder to keep; repeating the call resumes an interrupted plan.
 
     Returns:
-        The recommendation, with all that was tried.
+        The recommendation, with all candidates.
     """
     spec = prepare(
         as_experiment(experiment), target=target, axes=make_axes(over or {}), algorithms=algorithms, where=where,
@@ -64,14 +61,14 @@ def plan(
     if out is None:
         with tempfile.TemporaryDirectory(prefix="paota-plan-") as temporary:
             return answer(begun(PLANS.begin(Path(temporary) / "plan", spec), spec, jobs=jobs), keep=False)
-    return answer(begun(PLANS.begin_or_go_on(out, spec), spec, jobs=jobs))
+    return answer(begun(PLANS.begin_or_resume(out, spec), spec, jobs=jobs))
 
 
 def prepare(
     experiment: Experiment, *, target: float | None = None, axes: Sequence[Axis] = (), algorithms: Sequence[str] = (),
     where: Sequence[str] = (), best: str = "seconds_to", seeds: Seeds = 5,
 ) -> PlanSpec:  # fmt: skip
-    """What is to be planned; what can be refused is, before anything is written or computed."""
+    """Return the question of a plan; refuse mistakes before anything is written or computed."""
     if target is None:
         if not experiment.targets:
             raise UserError("the experiment has no targets: say which accuracy is wanted, e.g. --target 0.8")
@@ -96,35 +93,38 @@ def prepare(
 
 
 def begun(path: Path, spec: PlanSpec, *, jobs: int | None = None, ray: str | None = None) -> Search:
-    """A search in the plan folder `path`; `jobs` and `ray` as for `paota.studies.sweep.sweep.compute`."""
-    if jobs is not None and jobs < 1:
-        raise UserError(f"jobs must be at least 1, not {jobs}")
+    """Return a search in the plan folder `path`; `jobs` and `ray` as for `paota.studies.sweep.sweep.compute`."""
+    check_jobs(jobs)
     return Search(spec, path, jobs=jobs or os.cpu_count() or 1, ray=ray)
 
 
 def answer(search: Search, *, keep: bool = True) -> Recommendation:
-    """Search, and write the answer into the plan's folder."""
+    """Search; with `keep`, write `experiment.toml`, `plan.csv` and the page into the plan's folder."""
+    from .page import write_page  # start-up time
+
     PLANS.refuse_changed_files(search.path, search.spec.experiment)
     with only_one(search.path):
         search.run()
     search.foresee([c for c in search.candidates if c.index in search.reached_rung])
-    chosen = search.chosen
-    if chosen is not None:  # a scheme may change its pace: what it is like until the target
-        search.foreseen[chosen.index] = pace_of(chosen, search.cost(chosen, "seconds_to").median)
-    experiment = None if chosen is None else final_experiment(search.spec.experiment, chosen, search.spec.target)
-    made = recommendation(search, experiment)
-    made = replace(made, curve=tuple(curve_of(chosen)) if chosen is not None else ())
+    chosen, experiment = search.chosen, None
+    curve: Sequence[Pace] = ()
+    if chosen is not None:  # a scheme may change its pace: the estimate holds until the target
+        until_s = search.cost(chosen, "seconds_to").median
+        search.foreseen[chosen.index], curve = paces_of(chosen, until_s, CURVE_POINTS)
+        experiment = final_experiment(search.spec.experiment, chosen, search.spec.target)
+    made = recommendation(search, experiment, curve)
     if keep:
-        made = replace(made, folder=search.path)
-        write(made, search.path)
+        path = search.path
+        made = replace(made, folder=path)
+        if experiment is not None:
+            write_text(path / "experiment.toml", to_toml(experiment.to_dict()))
+        write_csv(path / "plan.csv", made.table)
+        write_page(path / "report.html", made)
     return made
 
 
-def write(made: Recommendation, path: Path) -> None:
-    """`experiment.toml`, `plan.csv` and the page."""
-    from .page import write_page
-
-    if made.experiment is not None:
-        write_text(path / "experiment.toml", to_toml(made.experiment.to_dict()))
-    write_csv(path / "plan.csv", made.table)
-    write_page(path / "report.html", made)
+def final_experiment(given: Experiment, chosen: Candidate, target: float) -> Experiment:
+    """Return the experiment to deploy: the choice with the given evaluation, until the target."""
+    table = chosen.experiment.to_dict()
+    table["evaluation"] = {**given.to_dict()["evaluation"], "stop_at": target}
+    return Experiment.from_dict({**table, "targets": sorted({*given.targets, target})}, base=given.base)

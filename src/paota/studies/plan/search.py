@@ -1,16 +1,19 @@
-"""The search: successive halving in the pool, then variants of the choice with less power or fewer devices.
+"""The search of a plan: successive halving in the pool.
 
 Many candidates run for a short time with one seed, a third of them for longer, the best with all seeds. Every rung multiplies
 the simulated time by `FACTOR` and divides the number of candidates by it, the usual constant of successive halving (Jamieson
-and Talwalkar 2016; Li et al. 2018). Rungs end together and rank by results alone, so the answer does not depend on how many
-processes compute it, nor on interruptions.
+and Talwalkar 2016; Li et al. 2018). Rungs end together and rank by results alone, so neither the number of processes nor an
+interruption changes the answer.
+
+In a plan folder `plan.json` holds the question, and `runs/003-1` is the run folder of candidate 3 in rung 1. One with a
+`run.json` is complete; a resumed plan computes all others, from their checkpoints where they have some. `experiment.toml`,
+`plan.csv` and `report.html` are written last.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,42 +21,69 @@ import numpy as np
 
 from ...base.errors import UserError
 from ...base.rng import seed_numbers
+from ...base.types import Settings, Table
 from ...callbacks.base import Callback, Round
 from ...experiment.experiment import Experiment
 from ...results import measures
 from ...results.measures import Spread
 from ...results.result import Trajectory
-from ..pool import Pool, Update, Watch
-from ..run_task import RunJob
-from ..sweep.metrics import SPENT, Metric, parse_metric, spending
-from .candidates import SEARCHED, Candidate, affordable, base_of, candidates_of, entries_of, pace_of
-from .estimate import Pace
-from .spec import PLANS, Constraint, PlanSpec, parse_constraint
+from ..pool import Pool, Update
+from ..study import Collection, Question, RunJob, Watching, unwatched
+from ..sweep.grid import Axis
+from ..sweep.metrics import SPENT, Constraint, Metric, parse_constraint, parse_metric, spending
+from .candidates import Candidate, Pace, affordable, base_of, candidates_of, entries_of, paces_of
 
-STAGES = {"0": "first rung", "1": "second rung", "2": "final", "thrift": "less power"}
-# A stage begins: its title, and the names of its runs by key.
-Watching = Callable[[str, Mapping[str, str]], AbstractContextManager[Watch]]
-THRIFT = {"power.max_power_w": (0.1, 0.01), "data.devices": (0.5,)}  # shares of what the choice has
+RUNGS = ("first rung", "second rung", "final")
 FACTOR = 3
-RUNGS = 3
-FEWEST = (3, 2)  # that go on after the first rung, and after the second
+FEWEST = (3, 2)  # survivors of the first rung, and of the second
 COSTS = ("seconds_to", "joules_to", "airtime_to")  # the trade-off that is shown
+SEARCHED = 1_000  # devices in the search, at most
 
 Runs = Mapping[int, Sequence[Trajectory]]  # by candidate, in the order of the seeds
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlanSpec(Question):
+    """The question of a plan: the target, the values and algorithms to choose from, and the limits.
+
+    `best` is minimised.
+    """
+
+    target: float
+    axes: tuple[Axis, ...] = ()
+    algorithms: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+
+    def identity(self) -> Table:
+        """Return what must not change when a plan is resumed: all of it."""
+        over = [[axis.key, list(axis.values)] for axis in self.axes]
+        names = {"algorithms": self.algorithms, "where": self.where}
+        return {"target": self.target, "best": self.best, "over": over, **names}
+
+
+def _spec(found: Settings, *, experiment: Experiment, seeds: int | tuple[int, ...], best: str) -> PlanSpec:
+    return PlanSpec(
+        experiment=experiment, seeds=seeds, best=best, target=float(found["target"]),
+        axes=tuple(Axis(key, tuple(values)) for key, values in found["over"]),
+        algorithms=tuple(found["algorithms"]), where=tuple(found["where"]),
+    )  # fmt: skip
+
+
+PLANS = Collection("plan", "plan.json", 1, _spec)
+
+
 @dataclass(frozen=True)
 class Rung:
-    """So many seeds, up to so many simulated seconds."""
+    """Some seeds, up to a simulated time."""
 
     seeds: tuple[int, ...]
     until_s: float
 
 
 def rungs(seeds: Sequence[int], duration_s: float) -> list[Rung]:
-    """One seed for a ninth of the time, two for a third, all for all of it."""
+    """Return one seed for a ninth of the time, two for a third, all for all of it."""
     counts = (1, min(2, len(seeds)), len(seeds))
-    return [Rung(tuple(seeds[:n]), duration_s / FACTOR ** (RUNGS - 1 - i)) for i, n in enumerate(counts)]
+    return [Rung(tuple(seeds[:n]), duration_s / FACTOR ** (len(RUNGS) - 1 - i)) for i, n in enumerate(counts)]
 
 
 class Until(Callback):
@@ -67,7 +97,7 @@ class Until(Callback):
 
 
 def is_over(run: Trajectory, target: float, duration_s: float) -> bool:
-    """Whether more time would change nothing: the target is reached, the model is lost, or the time is up."""
+    """Return whether more time changes nothing: the target is reached, the model has diverged, or the time is up."""
     reached = math.isfinite(measures.reach(run, target))
     return reached or run.diverged_round is not None or float(run.metrics["time_s"][-1]) >= duration_s
 
@@ -75,29 +105,31 @@ def is_over(run: Trajectory, target: float, duration_s: float) -> bool:
 def ranked(
     candidates: Sequence[Candidate], runs: Runs, best: Metric, where: Sequence[Constraint], *, final: bool = False
 ) -> list[Candidate]:
-    """The candidates, the best first.
+    """Return the candidates, the best first.
 
-    By the median cost of the target; those that have not got there by their accuracy at equal spending. What breaks a
-    constraint, or before the last rung cannot but break it, comes last.
+    The rank is the median cost of the target. Candidates that have not reached the target follow, ranked by their accuracy
+    at equal spending. Candidates that break a constraint, or before the last rung must break it, come last.
     """
     what = SPENT[best.name]
-    spent = [_total(run, what) for mine in runs.values() for run in mine if not math.isfinite(best.of(run))]
+    spent = [
+        float(spending(run, what)[-1]) for mine in runs.values() for run in mine if not math.isfinite(best.of(run))
+    ]
     equal = min((value for value in spent if math.isfinite(value)), default=math.inf)
 
     def rank(candidate: Candidate) -> tuple[bool, float, float, int]:
         mine = runs[candidate.index]
         test = Constraint.allows if final else Constraint.may_allow
         broken = not all(test(constraint, mine) for constraint in where)
-        return broken, measures.median([best.of(run) for run in mine]), -_accuracy(mine, what, equal), candidate.index
+        return broken, best.over(mine).median, -_accuracy(mine, what, equal), candidate.index
 
     return sorted(candidates, key=rank)
 
 
 def survivors(
-    rung: int, candidates: Sequence[Candidate], runs: Runs, best: Metric, where: Sequence[Constraint], all_of: int
+    rung: int, candidates: Sequence[Candidate], runs: Runs, best: Metric, where: Sequence[Constraint], *, grid: int
 ) -> list[Candidate]:
-    """Who goes on after a rung: a share of all there were; after the first also the best by each other cost."""
-    count = max(FEWEST[rung], math.ceil(all_of / FACTOR ** (rung + 1)))
+    """Return the survivors of a rung: a share of the whole grid; after the first rung also the best by each other cost."""
+    count = max(FEWEST[rung], math.ceil(grid / FACTOR ** (rung + 1)))
     kept = ranked(candidates, runs, best, where)[:count]
     for name in COSTS if rung == 0 else ():
         champion = ranked(candidates, runs, Metric(name, best.argument), where)[0]
@@ -107,7 +139,7 @@ def survivors(
 
 
 def _accuracy(runs: Sequence[Trajectory], what: str, limit: float) -> float:
-    """The median accuracy where so much has been spent; a run that diverged has none."""
+    """Return the median accuracy at a limit of spending; a run that diverged has 0."""
     values = []
     for run in runs:
         lost = run.diverged_round is not None
@@ -116,44 +148,52 @@ def _accuracy(runs: Sequence[Trajectory], what: str, limit: float) -> float:
     return measures.median(np.nan_to_num(values))
 
 
-def _total(run: Trajectory, what: str) -> float:
-    return float(spending(run, what)[-1])
-
-
 @dataclass
 class Search:
-    """All that is known so far. `runs[c][seed]` is the longest run of candidate c with that seed."""
+    """The state of a search.
+
+    Args:
+        spec: the question.
+        path: the plan folder.
+        jobs: number of processes.
+        ray: as for a `Pool`.
+        watching: called at the beginning of a rung; gives a context with the watcher of its jobs.
+        runs: `runs[c][seed]` is the longest run of candidate c with that seed.
+        reached_rung: the last rung of each candidate.
+        failed: the reasons of failed candidates.
+        foreseen: the expected pace of each candidate.
+        updates: device updates computed so far.
+        score: the name of the score.
+    """
 
     spec: PlanSpec
     path: Path
     jobs: int
     ray: str | None = None
-    watching: Watching = lambda title, names: nullcontext(lambda update: None)
+    watching: Watching = unwatched
     runs: dict[int, dict[int, Trajectory]] = field(default_factory=dict)
     reached_rung: dict[int, int] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
     foreseen: dict[int, Pace] = field(default_factory=dict)
-    updates: int = 0  # of devices, computed in all
+    updates: int = 0
     score: str = "accuracy"
 
     def __post_init__(self) -> None:
         spec = self.spec
         self.best: Metric = parse_metric(spec.best)
         self.where: list[Constraint] = [parse_constraint(text) for text in spec.where]
-        stop_at = max([spec.target, *(c.metric.argument for c in self.where if c.metric.kind.argument)])
-        self.stop_at = stop_at
-        self.base = base_of(spec.experiment, spec.target, stop_at)
+        limited = [c.metric.argument for c in self.where if c.metric.kind.argument]
+        self.stop_at = max([spec.target, *limited])
+        self.base = base_of(spec.experiment, spec.target, self.stop_at)
         self.fleet, self.given_s = self.base.data.devices, self.duration_s
-        asked = {axis.key for axis in spec.axes}
-        if self.fleet > SEARCHED and "data.devices" not in asked:
+        if self.fleet > SEARCHED and "data.devices" not in {axis.key for axis in spec.axes}:
             self.base = self.base.override({"data.devices": SEARCHED})
         if not spec.axes:
             self.base = affordable(self.base)
         entries = entries_of(spec.experiment, spec.algorithms)
-        self.candidates: list[Candidate] = list(candidates_of(self.base, entries, spec.axes))
+        self.candidates = candidates_of(self.base, entries, spec.axes)
         self.pool = Pool(self.jobs, self.ray)
         self.seeds = seed_numbers(spec.seeds, spec.experiment.seed)
-        self.grid = len(self.candidates)
         self.chosen: Candidate | None = None
 
     @property
@@ -162,59 +202,53 @@ class Search:
         return float(self.base.horizon.duration_s or 0.0)
 
     def run(self) -> None:
-        """All rungs, the choice, and its variants."""
-        with self.pool:
-            self._run()
-
-    def _run(self) -> None:
-        alive = list(self.candidates)
+        """Compute all rungs, and choose."""
+        alive: Sequence[Candidate] = self.candidates
         steps = rungs(self.seeds, self.duration_s)
-        for i, rung in enumerate(steps):
-            if i < len(steps) - 1 and len(alive) <= 2:
-                continue  # none to drop
-            self.compute(alive, rung, str(i))
-            alive = [candidate for candidate in alive if candidate.index not in self.failed]
-            for candidate in alive:
-                self.reached_rung[candidate.index] = i
-            if not alive:
-                why = next(iter(self.failed.values()), "no candidate")
-                raise UserError(f"no candidate could be simulated: {why}")
-            if i < len(steps) - 1:
-                alive = survivors(i, alive, self.known(alive), self.best, self.where, self.grid)
-        order = ranked(alive, self.known(alive), self.best, self.where, final=True)
-        if self.is_answer(order[0]):
-            self.chosen = order[0] if self.spec.axes else self._thriftier(order[0], steps[-1])
+        with self.pool:
+            for i, rung in enumerate(steps):
+                last = i == len(steps) - 1
+                if not last and len(alive) <= 2:
+                    continue  # none to drop
+                self.compute(alive, rung, i)
+                alive = [candidate for candidate in alive if candidate.index not in self.failed]
+                self.reached_rung |= {candidate.index: i for candidate in alive}
+                if not alive:
+                    why = next(iter(self.failed.values()), "no candidate")
+                    raise UserError(f"no candidate could be simulated: {why}")
+                if not last:
+                    grid = len(self.candidates)
+                    alive = survivors(i, alive, self.known(alive), self.best, self.where, grid=grid)
+        first = ranked(alive, self.known(alive), self.best, self.where, final=True)[0]
+        mine = self.known([first])[first.index]
+        if math.isfinite(self.cost(first).median) and all(c.allows(mine) for c in self.where):
+            self.chosen = first
 
     def known(self, candidates: Sequence[Candidate]) -> dict[int, list[Trajectory]]:
-        """Their runs in the order of the seeds."""
+        """Return the runs of candidates in the order of the seeds."""
         return {c.index: [run for _, run in sorted(self.runs[c.index].items())] for c in candidates}
 
-    def is_answer(self, candidate: Candidate) -> bool:
-        """Whether a candidate with all seeds gets to the target, and keeps the constraints."""
-        mine = self.known([candidate])[candidate.index]
-        return bool(np.isfinite(self.cost(candidate).median)) and all(c.allows(mine) for c in self.where)
-
     def cost(self, candidate: Candidate, name: str | None = None) -> Spread:
-        """What the target costs it, seed by seed; by default of what is made small."""
+        """Return the cost of the target over the seeds; by default in the metric that is minimised."""
         metric = self.best if name is None else Metric(name, self.best.argument)
-        return Spread(tuple(metric.of(run) for run in self.known([candidate])[candidate.index]))
+        return metric.over(self.known([candidate])[candidate.index])
 
     def foresee(self, candidates: Sequence[Candidate]) -> None:
-        """Find out what is known of these candidates before anything is learned."""
+        """Estimate the pace of candidates before anything is learned."""
         for candidate in candidates:
             if candidate.index not in self.foreseen:
-                self.foreseen[candidate.index] = pace_of(candidate)
+                self.foreseen[candidate.index], _ = paces_of(candidate)
 
-    def compute(self, candidates: Sequence[Candidate], rung: Rung, name: str) -> None:
-        """Simulate what is missing of a rung; a run that is over is not repeated."""
+    def compute(self, candidates: Sequence[Candidate], rung: Rung, number: int) -> None:
+        """Simulate the missing runs of a rung; a run that is over is not repeated."""
         tasks, wanted = [], {}
         for candidate in candidates:
             mine = self.runs.setdefault(candidate.index, {})
             seeds = tuple(s for s in rung.seeds if s not in mine or not is_over(mine[s], self.stop_at, self.duration_s))
             if not seeds:
                 continue
-            path = self.path / "runs" / f"{candidate.index:03d}-{name}"
-            key = f"{candidate.index}/{name}"
+            path = self.path / "runs" / f"{candidate.index:03d}-{number}"
+            key = f"{candidate.index}/{number}"
             wanted[key] = candidate, path, seeds
             if PLANS.finished(path, candidate.experiment, seeds) is not None:
                 continue
@@ -226,10 +260,10 @@ class Search:
             )  # fmt: skip
         names = {key: candidate.name for key, (candidate, _, _) in wanted.items()}
         (self.path / "runs").mkdir(exist_ok=True)
-        with self.watching(STAGES[name], names) as watch:
+        with self.watching(RUNGS[number], names) as watch:
             for key in names.keys() - {task.key for task in tasks}:
                 watch(Update(key, "done", 1.0))
-            # Neighbours often share a program: not at the same time, or two processes compile it.
+            # Neighbours often share a program: at the same time, two processes would both compile it.
             failed = self.pool.run(tasks[::2] + tasks[1::2], watch)
         for key, (candidate, path, seeds) in wanted.items():
             result = None if key in failed else PLANS.finished(path, candidate.experiment, seeds)
@@ -241,33 +275,7 @@ class Search:
                 self.runs[candidate.index][run.seed] = run
                 self.updates += updates_of(run)
 
-    def _thriftier(self, chosen: Candidate, rung: Rung) -> Candidate:
-        """With less power, or fewer devices: what the seeds cannot tell from the choice and takes the fewest joules."""
-        has = {"power.max_power_w": chosen.config.power.max_power_w, "data.devices": chosen.experiment.data.devices}
-        if {"participants", "selected"} & set(chosen.choices):  # counts of devices, which fewer would not fit
-            del has["data.devices"]
-        variants: list[Candidate] = []
-        for key, most in has.items():
-            for share in THRIFT[key]:
-                value = max(2, round(share * most)) if key == "data.devices" else share * most
-                if value < most:
-                    variants.append(chosen.with_choices(len(self.candidates) + len(variants), {key: value}))
-        self.candidates += variants
-        self.compute(variants, rung, "thrift")
-        able = [c for c in variants if c.index not in self.failed and self.is_answer(c)]
-        for candidate in able:
-            self.reached_rung[candidate.index] = 3
-        as_good = [c for c in able if self.cost(c).median <= self.cost(chosen).high]
-        return min([chosen, *as_good], key=lambda c: (self.cost(c, "joules_to").median, c.index))
-
 
 def updates_of(run: Trajectory) -> int:
-    """Local trainings that a run has computed."""
+    """Return the local trainings that a run has computed."""
     return int(np.sum(run.metrics["ready"]))
-
-
-def final_experiment(given: Experiment, chosen: Candidate, target: float) -> Experiment:
-    """What is to be deployed: the experiment with what was chosen, judged as it was given, until the target."""
-    table = chosen.experiment.to_dict()
-    table["evaluation"] = {**given.to_dict()["evaluation"], "stop_at": target}
-    return Experiment.from_dict({**table, "targets": sorted({*given.targets, target})}, base=given.base)

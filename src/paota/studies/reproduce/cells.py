@@ -26,7 +26,7 @@ from ...results import folder as run_folder
 from ...results.measures import Floats
 from ...results.result import Result
 from ..pool import PoolJob, ReportShare
-from ..run_task import RunJob
+from ..study import RunJob
 
 RUNS, OPTIMUM, CROSSED, BOUND = "runs", "optimum", "crossed", "bound"
 FORMAT = 2  # of the stored cells; a new one makes old cells run again

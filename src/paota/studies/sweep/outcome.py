@@ -1,8 +1,10 @@
-"""What a sweep found: one row for each point and label, the best point of each label, and the sentence that says so."""
+"""The result of a sweep: a row for each point and label, and the best point of each label in a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,29 +13,57 @@ import numpy as np
 
 from ...base.errors import unknown_name
 from ...base.files import Columns, to_pandas
-from ...base.formatting import counted
+from ...base.formatting import counted, quantity
+from ...base.types import Table
 from ...results.measures import Spread
-from ...results.result import Result
-from .fair_comparison import AS_ASKED, HeldEqual, fingerprint
-from .grid import Axis, Point, place, show
-from .metrics import Metric, spread
+from ...results.result import Result, Trajectory
+from .grid import Axis, Point, beyond_the_end, place, setting_name, show
+from .metrics import Metric
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldEqual:
+    """The quantity that all points have equal: "time" or "rounds".
+
+    `duration_s` is the simulated time of all points where equal rounds would have taken unequal time, else None.
+    """
+
+    what: str = "time"
+    duration_s: float | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The equality in words; empty if nothing was changed."""
+        if self.duration_s is None:
+            return ""
+        return (
+            f"Equal rounds would take unequal time: all points get {quantity(self.duration_s)} simulated seconds, "
+            "those of the longest."
+        )
 
 
 @dataclass(frozen=True)
 class SweepRow:
-    """One label at one point."""
+    """The result of one label at one point."""
 
     point: int
     label: str
-    values: tuple[Any, ...]  # of the axes
+    values: tuple[object, ...]  # of the axes
     scores: Mapping[str, Spread]  # by the text of the metric
     diverged: int = 0  # seeds
-    bits: str = ""  # the same for the same results
+    bits: str = ""  # a hash of all metrics
+
+    def score(self, metric: Metric) -> Spread:
+        """Return a metric over the seeds."""
+        return self.scores[metric.text]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Sweep:
-    """The result of `paota.sweep`. `table` is tidy, `best()` answers the question, `failed` says what did not run."""
+    """The result of `paota.sweep`.
+
+    `table` is tidy, `best()` gives the best values, `sentences` say them, and `failed` has the reasons of failed points.
+    """
 
     name: str
     axes: tuple[Axis, ...]
@@ -41,11 +71,11 @@ class Sweep:
     metrics: tuple[Metric, ...]
     seeds: int
     rows: tuple[SweepRow, ...]
-    failed: Mapping[int, str] = field(default_factory=dict)  # why, by point
+    failed: Mapping[int, str] = field(default_factory=dict)  # reasons by point
     points: int = 0
     folder: Path | None = None
-    equal: HeldEqual = AS_ASKED
-    foreign: Mapping[str, Sequence[str]] = field(default_factory=dict)  # axes of the timing that a label does not have
+    equal: HeldEqual = HeldEqual(what="rounds")
+    foreign: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by label, axes over a period it does not have
 
     def __repr__(self) -> str:
         said = [
@@ -62,73 +92,90 @@ class Sweep:
 
     @property
     def labels(self) -> list[str]:
-        """Of the algorithms, in the order of the experiment."""
+        """The labels of the algorithms, in the order of the experiment."""
         return list(dict.fromkeys(row.label for row in self.rows))
 
     def of(self, label: str) -> list[SweepRow]:
-        """The rows of one label, by point."""
+        """Return the rows of one label, by point."""
         found = [row for row in self.rows if row.label == label]
         if not found:
             raise unknown_name("algorithm label", label, self.labels)
         return found
 
-    def best(self, label: str | None = None) -> dict[str, Any]:
-        """The values of the axes that concern `label` (by default the first) at its best point; {} if none reaches it."""
+    def best(self, label: str | None = None) -> Table:
+        """Return the best values of the axes that concern `label` (default: the first); {} if no point is best."""
         if not self.rows:
             return {}
         label = label or self.labels[0]
-        row = self.best_row(label)
-        if row is None:
-            return {}
-        return {axis.key: row.values[self.axes.index(axis)] for axis in self.touching(label)}
+        row, axes = self.best_row(label), self.touching(label)
+        return {} if row is None else dict(zip((axis.key for axis in axes), _values(self, row, axes), strict=True))
 
     def best_row(self, label: str) -> SweepRow | None:
-        """The best point of a label; None if none reaches it, or if no axis makes a difference to it."""
+        """Return the best point of a label; None if none reaches the target, or if no axis makes a difference."""
         return best_row(self.of(label), self.best_by) if self.touching(label) else None
 
     def touching(self, label: str) -> list[Axis]:
-        """The axes that make a difference to a label; with all others its results are the same, bit for bit."""
-        rows = self.of(label)
-        return [
-            axis for i, axis in enumerate(self.axes)
-            if axis.key not in self.foreign.get(label, ()) and not _idle(rows, i)
-        ]  # fmt: skip
+        """Return the axes that make a difference to a label; along all others its results are bit-identical."""
+        rows, foreign = self.of(label), self.foreign.get(label, ())
+        return [axis for i, axis in enumerate(self.axes) if axis.key not in foreign and not _idle(rows, i)]
 
     @property
     def sentences(self) -> list[str]:
-        """The answer for each label."""
+        """The best point of each label in a sentence."""
         return [sentence(self, label) for label in self.labels]
 
     @property
     def table(self) -> Columns:
-        """One row a point and label: what `sweep.csv` holds."""
-        return table(self)
+        """One row per point and label, as in `sweep.csv`: each metric's median, its quartiles and its seeds."""
+        rows = self.rows
+        columns: dict[str, Sequence[object]] = {"point": [r.point for r in rows], "label": [r.label for r in rows]}
+        for i, axis in enumerate(self.axes):
+            values = [row.values[i] for row in rows]
+            columns[axis.key] = values if axis.numbers else [show(value) for value in values]
+        columns["seeds"] = [len(row.score(self.best_by).values) for row in rows]
+        columns["diverged"] = [row.diverged for row in rows]
+        for metric in self.metrics:
+            scores = [row.score(metric) for row in rows]
+            columns[metric.text] = [s.median for s in scores]
+            columns[f"{metric.text} q25"] = [s.low for s in scores]
+            columns[f"{metric.text} q75"] = [s.high for s in scores]
+            if metric.kind.argument == "accuracy":
+                columns[f"{metric.text} reached"] = [s.reached for s in scores]
+        return {name: np.array(values, dtype=object) for name, values in columns.items()}
 
     def to_pandas(self) -> Any:
-        """`table` as a pandas DataFrame."""
+        """Return `table` as a pandas DataFrame."""
         return to_pandas(self.table)
 
 
 def standard_metrics(best_by: Metric, targets: Sequence[float]) -> tuple[Metric, ...]:
-    """What the table holds: the metric that decides, the end, and the way to each target."""
+    """Return the metrics of the table: the one that decides, the final accuracy, seconds and rounds to each target."""
     wanted = [best_by, Metric("final_accuracy")]
     wanted += [Metric(name, target) for name in ("seconds_to", "rounds_to") for target in targets]
     return tuple({metric.text: metric for metric in wanted}.values())
 
 
 def rows_of(point: Point, result: Result, metrics: Sequence[Metric]) -> list[SweepRow]:
-    """One row for each label of a point's result."""
+    """Return one row for each label of a point's result."""
     made = []
     for label in result.labels:
         runs = result.of(label)
         diverged = sum(run.diverged_round is not None for run in runs)
-        scores = {metric.text: spread(metric, runs) for metric in metrics}
-        made.append(SweepRow(point.index, label, point.values, scores, diverged, fingerprint(runs)))
+        scores = {metric.text: metric.over(runs) for metric in metrics}
+        made.append(SweepRow(point.index, label, point.values, scores, diverged, _hash(runs)))
     return made
 
 
+def _hash(runs: Sequence[Trajectory]) -> str:
+    total = hashlib.sha256()
+    for run in runs:
+        for name in sorted(run.metrics):
+            total.update(np.ascontiguousarray(run.metrics[name], float).tobytes())
+    return total.hexdigest()
+
+
 def _idle(rows: Sequence[SweepRow], axis: int) -> bool:
-    """Whether every change of one axis alone has left the bits as they are."""
+    """Return whether every change of one axis alone leaves the results bit-identical."""
     groups: dict[str, list[str]] = {}
     for row in rows:
         rest = repr((*row.values[:axis], *row.values[axis + 1 :]))
@@ -138,63 +185,64 @@ def _idle(rows: Sequence[SweepRow], axis: int) -> bool:
 
 
 def best_row(rows: Sequence[SweepRow], metric: Metric) -> SweepRow | None:
-    """The best median; among equals the better worse quartile, then the earlier point. None if no point gets there."""
+    """Return the row with the best median; among equals the better worse quartile, then the earlier point.
+
+    The result is None if no point reaches the target.
+    """
     sign = 1 if metric.kind.smaller_is_better else -1
 
     def rank(row: SweepRow) -> tuple[float, float, int]:
-        mine = row.scores[metric.text]
+        mine = row.score(metric)
         return sign * mine.median, sign * (mine.high if sign > 0 else mine.low), row.point
 
-    able = [row for row in rows if np.isfinite(row.scores[metric.text].median) and row.diverged < _seeds(row, metric)]
+    able = [row for row in rows if math.isfinite(row.score(metric).median) and not _lost(row, metric)]
     return min(able, key=rank, default=None)
 
 
-def as_good(rows: Sequence[SweepRow], best: SweepRow, metric: Metric) -> list[SweepRow]:
-    """Other points whose median lies inside the best point's middle half: the seeds cannot tell them apart."""
-    low, high = best.scores[metric.text].low, best.scores[metric.text].high
-    return [row for row in rows if row is not best and low <= row.scores[metric.text].median <= high]
+def _lost(row: SweepRow, metric: Metric) -> bool:
+    """Return whether all seeds diverged."""
+    return row.diverged >= len(row.score(metric).values)
 
 
-def sentence(
-    sweep: Sweep,
-    label: str,
-    where: Callable[[Sequence[Axis], Sequence[Any]], str] = place,
-    called: Callable[[str], str] = str,
-) -> str:
-    """`timing.period_s = 6 for paota: 80 % after 240 s (median of 5 seeds, middle half 232 s to 248 s).`
+def sentence(sweep: Sweep, label: str, *, named: bool = False) -> str:
+    """Return the best point of a label in a sentence; `named` as for `place`.
 
-    `where` says a combination of values, `called` a key; by default in the words of an experiment file.
+    For example `timing.period_s = 6 for paota: 80 % after 240 s (median of 5 seeds, middle half 232 s to 248 s).`
     """
     metric, rows, axes = sweep.best_by, sweep.of(label), sweep.touching(label)
-    if not axes:
-        return _unconcerned(sweep, label, rows, where, called)
     best = best_row(rows, metric)
+    if not axes and any(math.isfinite(row.score(metric).median) for row in rows):
+        return _without_advice(sweep, label, rows, named=named)
     if best is None:
-        return _nobody(sweep, label, rows, where)
-    mine = best.scores[metric.text]
-    many = len(mine.values) > 1
-    text = f"{where(axes, _values(sweep, best, axes))} for {label}: {metric.phrase(mine.median)} "
-    spread = f"middle half {metric.show(mine.low)} to {metric.show(mine.high)}"
-    text += f"(median of {len(mine.values)} seeds, {spread})." if many else "(one seed)."
-    others = as_good(rows, best, metric) if many else []
-    named = list(dict.fromkeys(where(axes, _values(sweep, row, axes)) for row in others))
-    named = [name for name in named if name != where(axes, _values(sweep, best, axes))]
-    if named:
-        more = f" and {len(named) - 3} more" if len(named) > 3 else ""
-        text += f" Within its spread over the seeds: {'; '.join(named[:3])}{more}."
-    return text + "".join(f" {hint}" for hint in _edges(sweep, best, axes, where))
+        return _not_reached(sweep, label, rows, named=named)
+
+    def where(row: SweepRow) -> str:
+        return place(axes, _values(sweep, row, axes), named=named)
+
+    mine = best.score(metric)
+    text = f"{where(best)} for {label}: {metric.phrase(mine.median)} "
+    if len(mine.values) == 1:
+        text += "(one seed)."
+    else:
+        spread = f"middle half {metric.show(mine.low)} to {metric.show(mine.high)}"
+        text += f"(median of {len(mine.values)} seeds, {spread})."
+        others = dict.fromkeys(where(row) for row in rows if mine.low <= row.score(metric).median <= mine.high)
+        if names := [name for name in others if name != where(best)]:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            text += f" Within its spread over the seeds: {'; '.join(names[:3])}{more}."
+    for axis, value in zip(axes, _values(sweep, best, axes), strict=True):
+        if beyond := beyond_the_end(axis.numbers, value):
+            text += f" {place([axis], [value], named=named)} is the end of its range: {beyond}"
+    return text
 
 
-def _values(sweep: Sweep, row: SweepRow, axes: Sequence[Axis]) -> list[Any]:
+def _values(sweep: Sweep, row: SweepRow, axes: Sequence[Axis]) -> list[object]:
     return [row.values[sweep.axes.index(axis)] for axis in axes]
 
 
-def _unconcerned(sweep: Sweep, label: str, rows: Sequence[SweepRow], where: Any, called: Callable[[str], str]) -> str:
-    """No advice on what makes no difference."""
-    metric, keys = sweep.best_by, [called(axis.key) for axis in sweep.axes]
-    medians = sorted(row.scores[metric.text].median for row in rows)
-    if not np.isfinite(medians[0]):
-        return _nobody(sweep, label, rows, where)
+def _without_advice(sweep: Sweep, label: str, rows: Sequence[SweepRow], *, named: bool) -> str:
+    metric, keys = sweep.best_by, [setting_name(axis.key) if named else axis.key for axis in sweep.axes]
+    medians = sorted(row.score(metric).median for row in rows)
     if medians[0] == medians[-1]:
         verb = "makes" if len(keys) == 1 else "make"
         return f"{label}: {' and '.join(keys)} {verb} no difference; {metric.phrase(medians[0])} at every point."
@@ -204,63 +252,23 @@ def _unconcerned(sweep: Sweep, label: str, rows: Sequence[SweepRow], where: Any,
     )
 
 
-def _nobody(sweep: Sweep, label: str, rows: Sequence[SweepRow], where: Any) -> str:
+def _not_reached(sweep: Sweep, label: str, rows: Sequence[SweepRow], *, named: bool) -> str:
     final = replace(Metric("final_accuracy"), score=sweep.best_by.score)
-    able = [row for row in rows if row.diverged < len(row.scores[final.text].values)]
+    able = [row for row in rows if not _lost(row, final)]
     if not able:
         return f"every point of the grid diverged for {label}."
-    top = max(able, key=lambda row: row.scores[final.text].median)
+    top = max(able, key=lambda row: row.score(final).median)
     text = f"no point of the grid has a median of {sweep.best_by.title} for {label}"
-    highest = final.show(top.scores[final.text].median)
-    return f"{text}; the highest {final.score.name} at the end is {highest}, with {where(sweep.axes, top.values)}."
+    highest = f"the highest {final.score.name} at the end is {final.show(top.score(final).median)}"
+    return f"{text}; {highest}, with {place(sweep.axes, top.values, named=named)}."
 
 
-def _edges(sweep: Sweep, best: SweepRow, axes: Sequence[Axis], where: Any) -> list[str]:
-    """A best value at the end of its axis may not be the best there is."""
-    hints = []
-    for axis, value in zip(axes, _values(sweep, best, axes), strict=True):
-        if len(axis.values) < 3 or not is_numeric(axis):
-            continue
-        for end, word in ((min(axis.values), "smaller"), (max(axis.values), "larger")):
-            if value == end:
-                hints.append(f"{where([axis], [value])} is the end of its range: {word} values may be better still.")
-    return hints
-
-
-def is_numeric(axis: Axis) -> bool:
-    """Whether all values of an axis are numbers."""
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in axis.values)
-
-
-def _seeds(row: SweepRow, metric: Metric) -> int:
-    return len(row.scores[metric.text].values)
-
-
-def question(axes: Sequence[Axis]) -> str:
-    """What a sweep over these axes asks."""
-    return f"Which {' and '.join(axis.key for axis in axes)} should I use?"
+def question(axes: Sequence[Axis], *, named: bool = False) -> str:
+    """Return the question that a sweep over these axes answers."""
+    return f"Which {' and '.join(setting_name(axis.key) if named else axis.key for axis in axes)} should I use?"
 
 
 def answer(sweep: Sweep) -> str:
-    """One line for the head of a page."""
+    """Return one line for the head of a page."""
     ran = f"{counted(sweep.points, 'point')}, {counted(sweep.seeds, 'seed')} each, judged by {sweep.best_by.title}"
     return f"{ran}; {len(sweep.failed)} failed" if sweep.failed else ran
-
-
-def table(sweep: Sweep) -> Columns:
-    """One row a point and label; a metric's median under its own name, its quartiles and its seeds beside it."""
-    rows = sweep.rows
-    columns: dict[str, list[Any]] = {"point": [row.point for row in rows], "label": [row.label for row in rows]}
-    for i, axis in enumerate(sweep.axes):
-        plain = is_numeric(axis)
-        columns[axis.key] = [row.values[i] if plain else show(row.values[i]) for row in rows]
-    columns["seeds"] = [_seeds(row, sweep.best_by) for row in rows]
-    columns["diverged"] = [row.diverged for row in rows]
-    for metric in sweep.metrics:
-        scores = [row.scores[metric.text] for row in rows]
-        columns[metric.text] = [s.median for s in scores]
-        columns[f"{metric.text} q25"] = [s.low for s in scores]
-        columns[f"{metric.text} q75"] = [s.high for s in scores]
-        if metric.kind.argument == "accuracy":
-            columns[f"{metric.text} reached"] = [s.reached for s in scores]
-    return {name: np.array(values, dtype=object) for name, values in columns.items()}

@@ -7,8 +7,7 @@ import pytest
 
 from paota.experiment.experiment import Experiment
 from paota.simulate import prepare, run
-from paota.studies.plan.candidates import law_of
-from paota.studies.plan.estimate import Law, from_timeline, noise_std, simulated
+from paota.studies.plan.candidates import Law, from_timeline, law_of, mean_amplitude, noise_std, simulated
 
 UNIFORM = Law(
     np.zeros(1000, int), np.linspace(5, 15, 1000), np.ones(100)
@@ -72,18 +71,24 @@ def test_devices_that_come_and_go_count_by_the_time_that_they_are_there(tmp_path
 
 def test_noise_beside_a_simulation(table):
     """PAOTA's noise as printed: sqrt(sigma^2 / 2) over the sum of the amplitudes."""
-    experiment = Experiment.from_dict({**table, "algorithms": [{"name": "paota"}], "model": {"hidden": [4]}})
+    printed = {"algorithms": [{"name": "paota"}], "model": {"hidden": [4]}, "power": {"cap": "paper"}}
+    experiment = Experiment.from_dict({**table, **printed})
     made = prepare(experiment)
     (timeline,) = made.timelines.values()
     law = Law.of(timeline, 8)
     pace = law.periodic(8.0)
     seen = simulated(run(experiment).trajectories)
-    said = noise_std(made, experiment.algorithms[0], law, pace)
+
+    def noise(changed):
+        config = changed.algorithms[0]
+        return noise_std(config, law, pace, mean_amplitude(made, config))
+
+    said = noise(experiment)
     assert said == pytest.approx(seen.noise_std, rel=0.5)
     assert seen.ready == pytest.approx(pace.ready, rel=0.25)
     quieter = experiment.override({"air.n0_dbm_per_hz": -194.0})
-    assert noise_std(made, quieter.algorithms[0], law, pace) == pytest.approx(said / 10)
+    assert noise(quieter) == pytest.approx(said / 10)
     physical = experiment.override({"power.cap": "physical"})
-    assert 0 < noise_std(made, physical.algorithms[0], law, pace) < math.inf
+    assert 0 < noise(physical) < math.inf
     unknown = physical.override({"algorithms.paota.payload": "update"})
-    assert math.isnan(noise_std(made, unknown.algorithms[0], law, pace))
+    assert math.isnan(noise(unknown))
