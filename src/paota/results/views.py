@@ -6,9 +6,9 @@ import importlib
 from typing import Any
 
 VIEWS = {
-    "html": "paota.studies.report.plot:result_html",
-    "plot": "paota.studies.report.plot:plot",
-    "timeline": "paota.studies.report.plot:plot_timeline",
+    "html": "paota.studies.report.report:result_html",
+    "plot": "paota.studies.report.report:plot",
+    "timeline": "paota.studies.report.report:plot_timeline",
     "report": "paota.studies.report.report:write",
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...base.files import write_csv, write_text
 from ...base.formatting import SHARE_TICKS
 from ...pages.curves import Curve
-from ...pages.figure import Figure, Style, axes, line, line_chart, log_ticks
+from ...pages.figure import Figure, Style, axes, line, line_chart
 from ...pages.page import Page, Section, Table, TableCell, TableRow, render
 from . import printed
 from .catalogue import Scale
@@ -218,10 +218,8 @@ def _figures(found: Found) -> Iterable[Figure]:
     for method in METHODS:
         theirs = [float(rounds) for rounds, _ in printed.TABLE[method]]
         curves = [theirs, found.base.rounds[method], found.path[-1].rounds[method]]
-        known = [value for curve in curves for value in curve if math.isfinite(value)]
         layout = axes("target accuracy", log=True, y_hover=".3g")
         layout["xaxis"] |= {"tickformat": SHARE_TICKS, "tickvals": list(printed.TARGETS)}
-        layout["yaxis"] |= log_ticks(min(known), max(known))
         drawn = [line(i, Curve(x=targets, middle=np.array(curve)), positive=True) for i, curve in enumerate(curves)]
         yield line_chart(
             {"all": (drawn, layout)},
