@@ -1,8 +1,8 @@
 """What a run writes into its folder while it goes on, for anybody who can read the folder.
 
 `rounds.csv` gets a line for every round (`paota.callbacks.CsvStream`). `live.json` is replaced about once a second: how far
-every unit is, what is being compiled, how fast it goes, and who transmitted last, and how loud. Both are removed when
-the run is finished: `metrics.csv` and `devices.npz` hold everything then.
+every unit is, what is being compiled, and how fast it goes. Both are removed when the run is finished: `metrics.csv` holds
+everything then.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ..base import files
 from ..base.errors import UserError
@@ -27,18 +25,11 @@ FILE = "live.json"
 FORMAT = 1
 WRITE_EVERY_S = 1.0
 SPEED_OVER_S = 10.0
-MOST_LOUD = 200  # devices of the newest round
-MOST_DEVICES = 20  # of the time line
-FEWEST_ROUNDS, FEWEST_CONTRIBUTIONS, MOST_ROUNDS = 8, 40, 120  # of the time line
-LOUD_COLUMNS = ("device", "amplitude", "weight", "staleness")
-TIMELINE_COLUMNS = ("device", "round", "staleness", "start_s", "finish_s", "time_s", "version", "weight")
 # What `live.json` holds: a float may be null, a key `...` stands for any label.
 SHAPE: dict[str, Any] = {
     "title": str, "score": str, "began": float, "ended": bool, "rounds_per_second": float,
     "units": [{"label": str, "algorithm": str, "seed": int, "rounds": int, "done": int, "state": str, "accuracy": float}],
     "compiling": {...: float},
-    "loud": {...: {"seed": int, "round": int, "time_s": float, **{name: [float] for name in LOUD_COLUMNS}}},
-    "timeline": {...: {"seed": int, **{name: [float] for name in TIMELINE_COLUMNS}}},
 }  # fmt: skip
 
 
@@ -61,7 +52,6 @@ class LiveStream(Callback):
         }  # fmt: skip
         self._title, self._score, self._began = run.title, run.score, time.time()
         self._compiling: dict[str, float] = {}
-        self._newest: dict[str, deque[Round]] = {}  # by label
         self._pace: deque[tuple[float, int]] = deque()  # when, and how many rounds had been done
         self._written = 0.0
         self._write(ended=False)
@@ -79,11 +69,6 @@ class LiveStream(Callback):
         unit |= {"done": round.round, "state": "running"}
         if round.evaluated:
             unit["accuracy"] = round.test_accuracy
-        if round.metrics["ready"]:
-            newest = self._newest.setdefault(round.label, deque(maxlen=MOST_ROUNDS))
-            if newest and newest[-1].seed != round.seed:
-                newest.clear()
-            newest.append(round)
         if time.monotonic() - self._written >= WRITE_EVERY_S:
             self._write(ended=False)
 
@@ -103,8 +88,6 @@ class LiveStream(Callback):
             "format": FORMAT, "title": self._title, "score": self._score, "began": self._began, "ended": ended,
             "units": list(self._units.values()), "compiling": self._compiling,
             "rounds_per_second": self._speed(),
-            "loud": {label: _loud(rounds[-1]) for label, rounds in self._newest.items()},
-            "timeline": {label: _timeline(rounds) for label, rounds in self._newest.items()},
         }  # fmt: skip
         self._try(files.write_json, self._file, content)
 
@@ -126,36 +109,12 @@ class LiveStream(Callback):
         return (done - before) / (now - then) if now > then and done > before else None
 
 
-def _loud(round: Round) -> dict[str, Any]:
-    """Who took part in a round, and how loud."""
-    columns = {name: round.devices[name][:MOST_LOUD] for name in LOUD_COLUMNS}
-    return {"seed": round.seed, "round": round.round, "time_s": round.time_s, **columns}
-
-
-def _timeline(rounds: deque[Round]) -> dict[str, Any]:
-    """The records of the newest rounds, for the first devices that take part in them."""
-    shown: list[Round] = []
-    contributions = 0
-    for round in reversed(rounds):
-        if len(shown) >= FEWEST_ROUNDS and contributions >= FEWEST_CONTRIBUTIONS:
-            break
-        shown.insert(0, round)
-        contributions += len(round.devices["device"])
-    columns = {name: np.concatenate([round.devices[name] for round in shown]) for name in TIMELINE_COLUMNS}
-    kept = np.isin(columns["device"], np.unique(columns["device"])[:MOST_DEVICES])
-    return {"seed": shown[-1].seed, **{name: column[kept] for name, column in columns.items()}}
-
-
 def check_state(state: Any) -> None:
     """Raise a ValueError that says what in a `live.json` is not as `LiveStream` writes it."""
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise ValueError(f"it has not the format {FORMAT}")
     for name in SHAPE.keys() & state.keys():
         _check(state[name], SHAPE[name], name)
-    for name in ("loud", "timeline"):
-        for columns in state.get(name, {}).values():
-            if len({len(column) for column in columns.values() if isinstance(column, list)}) > 1:
-                raise ValueError(f"the columns of {name} have different lengths")
 
 
 def _check(value: Any, shape: Any, where: str) -> None:
