@@ -177,7 +177,7 @@
   }
 
   // What the window shows at first is drawn before the page counts as loaded: a picture taken then has its figures.
-  const nearby = 400; // px
+  const nearby = 800; // px
   const folded = (place) => place.closest("details:not([open])");
   const folds = () => all("details.more:not([open])");
   function drawFirst() {
