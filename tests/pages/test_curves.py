@@ -12,7 +12,6 @@ from paota.pages.curves import (
     against_round,
     against_time,
     against_total,
-    last_before,
     row_quantile,
     shape_keeping,
     thinned,
@@ -113,12 +112,6 @@ def test_spending_is_summed_over_the_rounds() -> None:
     assert curve is not None
     np.testing.assert_allclose(curve.x, [0, 3, 7])
     assert against_total(table, "airtime_s", "value", 100) is None
-
-
-def test_last_known_value_before_a_limit() -> None:
-    table = rows(seed=[0, 0, 0, 1, 1], round=[0, 1, 2, 0, 5], value=[0.1, 0.2, np.nan, np.nan, 0.9])
-    assert last_before(table, "value", "round", 2).tolist() == [0.2]
-    assert last_before(table, "value", "round", 5).tolist() == [0.2, 0.9]
 
 
 def test_thinning_keeps_the_ends_a_spike_and_an_alternation() -> None:

@@ -1,4 +1,4 @@
-"""What a notebook sees of a result, a sweep and a power solution; what comes back from a result."""
+"""Tests of the notebook views of a result and a power solution, and of the models of a result."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from helpers.made_results import make_result
 import paota
 from paota import UserError
 from paota.pages.figure import Style
-from paota.pages.interactive import as_plotly
+from paota.pages.notebook import as_plotly
 from paota.studies.report.learning import learning_section
 from paota.studies.report.study import gather
 
@@ -36,11 +36,10 @@ def test_a_result_is_one_line(result):
 
 
 def test_a_result_as_html(result):
-    """The report's sentences and table, a figure without scripts, and no markup from a name."""
+    """The report's sentences and table, without scripts, and no markup from a name."""
     shown = result._repr_html_()
     assert "small &amp; &lt;b&gt;bold&lt;/b&gt;" in shown
     assert "The best final accuracy is" in shown
-    assert shown.count("<polyline") == 2
     assert "<table>" in shown
     assert "<script" not in shown
     assert len(shown) < 20_000
@@ -66,7 +65,7 @@ def test_figures_are_the_reports_own(result):
         (lambda r: r.plot("staleness_mean"), "Mean staleness (rounds)", "simulated seconds"),
         (lambda r: r.plot("energy_j", against="round"), "Radiated energy (J)", "round"),
         (lambda r: r.plot_power(), "Mean transmit power (W)", "round"),
-        (lambda r: r.plot_timeline("local-sgd"), "Who trains, who waits, who sends: local-sgd", "simulated seconds"),
+        (lambda r: r.plot_timeline("local-sgd"), "Training, waiting and sending: local-sgd", "simulated seconds"),
     ],
 )
 def test_other_figures(result, draw, title, x):

@@ -19,7 +19,7 @@ from paota.cli import main
 from paota.experiment.experiment import Experiment
 from paota.results import checkpoint
 from paota.results.checkpoint import Checkpoints, Saved, differences
-from paota.studies.sweep import folder as sweep_folder
+from paota.studies.sweep import sweep as sweep_folder
 from paota.studies.sweep import sweep as sweeps
 from paota.studies.sweep.grid import Axis
 

@@ -72,6 +72,15 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def duration(seconds: float) -> str:
+    """Return seconds in the unit that fits: `45 s`, `3 minutes`, `1 day`."""
+    for unit, size in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
+        if seconds >= 2 * size or (unit == "days" and seconds == size):
+            number = seconds / size
+            return f"{number:.3g} {unit if number != 1 else unit[:-1]}"
+    return f"{seconds:.3g} s"
+
+
 def counted(count: int, noun: str) -> str:
     """`1 seed`, `5 seeds`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,8 +1,8 @@
 """Files that grow during a run: a CSV table of rounds for other programs, and the state for the live dashboard.
 
 The run folder of an unfinished run holds both. `rounds.csv` gets one line per round. `live.json` is replaced about once per
-second: the progress of every unit, running compilations, the speed, and the devices that transmitted last with their
-amplitudes. Both are removed at the end of the run, when `metrics.csv` and `devices.npz` hold everything.
+second: the progress of every unit, running compilations and the speed. Both are removed at the end of the run, when
+`metrics.csv` holds everything.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
-
-import numpy as np
 
 from ..base import files
 from ..base.errors import UserError
@@ -31,18 +29,11 @@ LIVE_FILE = "live.json"
 FORMAT = 1  # of live.json
 WRITE_EVERY_S = 1.0
 SPEED_OVER_S = 10.0
-MOST_SENDERS = 200  # devices of the newest round
-MOST_DEVICES = 20  # of the timeline
-FEWEST_ROUNDS, FEWEST_CONTRIBUTIONS, MOST_ROUNDS = 8, 40, 120  # of the timeline
-SENDER_COLUMNS = ("device", "amplitude", "weight", "staleness")
-TIMELINE_COLUMNS = ("device", "round", "staleness", "start_s", "finish_s", "time_s", "version", "weight")
 # The content of `live.json`: a float may be null, and the key `...` means any label.
 SHAPE: Table = {
     "title": str, "score": str, "began": float, "ended": bool, "rounds_per_second": float,
     "units": [{"label": str, "algorithm": str, "seed": int, "rounds": int, "done": int, "state": str, "accuracy": float}],
     "compiling": {...: float},
-    "loud": {...: {"seed": int, "round": int, "time_s": float, **{name: [float] for name in SENDER_COLUMNS}}},
-    "timeline": {...: {"seed": int, **{name: [float] for name in TIMELINE_COLUMNS}}},
 }  # fmt: skip
 
 
@@ -103,7 +94,6 @@ class LiveStream(Progress):
         self._file = run.folder / LIVE_FILE
         self._try(self._table.start, run)
         self._began, self._written = time.time(), 0.0
-        self._newest: dict[str, deque[Round]] = {}  # by label
         self._pace: deque[tuple[float, int]] = deque()  # (time, rounds so far)
         self._write(ended=False)
 
@@ -114,11 +104,6 @@ class LiveStream(Progress):
     def round(self, round: Round) -> None:
         self._try(self._table.round, round)
         super().round(round)
-        if round.metrics["ready"]:
-            newest = self._newest.setdefault(round.label, deque(maxlen=MOST_ROUNDS))
-            if newest and newest[-1].seed != round.seed:
-                newest.clear()
-            newest.append(round)
         if time.monotonic() - self._written >= WRITE_EVERY_S:
             self._write(ended=False)
 
@@ -132,8 +117,6 @@ class LiveStream(Progress):
             "format": FORMAT, "title": self.run.title, "score": self.run.score, "began": self._began, "ended": ended,
             "units": [vars(unit) for unit in self.units.values()], "compiling": self.compiling,
             "rounds_per_second": self._speed(),
-            "loud": {label: _senders(rounds[-1]) for label, rounds in self._newest.items()},
-            "timeline": {label: _timeline(rounds) for label, rounds in self._newest.items()},
         }  # fmt: skip
         self._try(files.write_json, self._file, content)
 
@@ -155,36 +138,12 @@ class LiveStream(Progress):
         return (done - before) / (now - then) if now > then and done > before else None
 
 
-def _senders(round: Round) -> Table:
-    """Return the devices that transmit in a round, with their amplitudes."""
-    columns = {name: round.devices[name][:MOST_SENDERS] for name in SENDER_COLUMNS}
-    return {"seed": round.seed, "round": round.round, "time_s": round.time_s, **columns}
-
-
-def _timeline(rounds: deque[Round]) -> Table:
-    """Return the records of the newest rounds, for the first devices that take part in them."""
-    shown: list[Round] = []
-    contributions = 0
-    for round in reversed(rounds):
-        if len(shown) >= FEWEST_ROUNDS and contributions >= FEWEST_CONTRIBUTIONS:
-            break
-        shown.insert(0, round)
-        contributions += len(round.devices["device"])
-    columns = {name: np.concatenate([round.devices[name] for round in shown]) for name in TIMELINE_COLUMNS}
-    kept = np.isin(columns["device"], np.unique(columns["device"])[:MOST_DEVICES])
-    return {"seed": shown[-1].seed, **{name: column[kept] for name, column in columns.items()}}
-
-
 def check_state(state: Json) -> None:
     """Raise a ValueError that names the first part of a `live.json` that `LiveStream` cannot have written."""
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise ValueError(f"its format is not {FORMAT}")
     for name in SHAPE.keys() & state.keys():
         _check(state[name], SHAPE[name], name)
-    for name in ("loud", "timeline"):
-        for columns in state.get(name, {}).values():
-            if len({len(column) for column in columns.values() if isinstance(column, list)}) > 1:
-                raise ValueError(f"the columns of {name} have different lengths")
 
 
 def _check(value: Json, shape: Json, where: str) -> None:

@@ -13,8 +13,8 @@ from ..base.errors import UserError, did_you_mean, listed, nearest, plain, print
 from ..base.plugins import load_plugin
 from ..base.system import leave
 from ..experiment.files import choosing
+from ..studies import fleet
 from ..studies.bound import command as bound
-from ..studies.fleet import command as fleet
 from ..studies.live import command as watch
 from ..studies.plan import command as plan
 from ..studies.report import command as report

@@ -1,11 +1,10 @@
-"""From rows (seed, round, value) to one curve with its spread, thin enough to be drawn."""
+"""Curves over the seeds: median and quartiles of rows (seed, round, value), thinned to a number of points."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ class Curve:
         return len(self.x)
 
     def at(self, chosen: np.ndarray) -> Curve:
-        """The same curve at the chosen positions only."""
+        """Return the same curve at the chosen positions only."""
         return Curve(
             x=self.x[chosen],
             middle=self.middle[chosen],
@@ -35,7 +34,7 @@ class Curve:
 
 
 def column(rows: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """A column as floats; NaN where the value is not finite, and everywhere when the run has no such column."""
+    """Return a column as floats, NaN where the value is not finite or the run has no such column."""
     if name not in rows:
         length = len(next(iter(rows.values()))) if rows else 0
         return np.full(length, np.nan)
@@ -43,28 +42,28 @@ def column(rows: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def number(value: Any) -> float | None:
-    """A finite number, or None: the summary uses None for what was never reached."""
+def number(value: object) -> float | None:
+    """Return a finite number, or None; in the summary None stands for a target that was not reached."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return None
     return float(value) if math.isfinite(value) else None
 
 
 def against_round(rows: Rows, name: str, points: int) -> Curve | None:
-    """Median and quartiles over the seeds at each round that has a value; None if no round has.
+    """Return median and quartiles over the seeds at each round that has a value, or None if no round has one.
 
-    Where seeds stopped in different rounds, up to where the first of them did, by the rule of `against_time`.
+    Where seeds stopped in different rounds, the curve ends with the first of them, by the rule of `against_time`.
     """
     table = _pivot(rows, column(rows, name))
     return None if table is None else thinned(_until_the_first_ends(_spread(*table), *table), points)
 
 
 def against_time(rows: Rows, name: str, points: int) -> Curve | None:
-    """The same against simulated seconds.
+    """Return the same against simulated seconds.
 
-    Synchronous rounds end at other times in other seeds. Then every seed's curve is read off on one common grid,
-    straight between its own points, up to where the first seed ends: a median over fewer and fewer seeds would jump.
-    Seeds that stopped early (before 90 % of the median end) do not cut the others off.
+    Synchronous rounds end at different times in different seeds. Then each seed's curve is interpolated linearly on one
+    common grid, up to the first end of a seed, because a median over fewer and fewer seeds would jump. Seeds that
+    stopped early (before 90 % of the median end) do not shorten the curve.
     """
     values = column(rows, name)
     times_s = column(rows, "time_s")
@@ -89,7 +88,7 @@ def against_time(rows: Rows, name: str, points: int) -> Curve | None:
 
 
 def against_total(rows: Rows, spent: str, name: str, points: int) -> Curve | None:
-    """A value against what was spent so far (energy, airtime): median over the seeds of both, round by round."""
+    """Return a value against the spending so far (energy, airtime): median over the seeds of both in each round."""
     per_round = column(rows, spent)
     if not np.isfinite(per_round).any():
         return None
@@ -106,17 +105,17 @@ def against_total(rows: Rows, spent: str, name: str, points: int) -> Curve | Non
 
 
 def thinned(curve: Curve, points: int) -> Curve:
-    """At most `points` of the curve's points, the ones that keep its shape."""
+    """Return at most `points` of the curve's points, chosen so that its shape remains."""
     if len(curve) <= max(points, 3):
         return curve
     return curve.at(shape_keeping(curve.x, curve.middle, max(points, 3)))
 
 
 def shape_keeping(x: np.ndarray, y: np.ndarray, points: int) -> np.ndarray:
-    """Positions of `points` points chosen by largest triangles (Steinarsson 2013).
+    """Return the positions of `points` points chosen by largest triangles (Steinarsson 2013).
 
-    One point is kept from each bucket, the one that spans the largest triangle with the point kept before and the
-    mean of the next bucket. Unlike every n-th point this keeps spikes, and an alternating curve stays alternating.
+    Each bucket keeps the point that spans the largest triangle with the last kept point and the mean of the next
+    bucket. Unlike every n-th point this keeps spikes, and an alternating curve stays alternating.
     """
     edges = np.linspace(1, len(x) - 1, points - 1).astype(int)  # the last bucket is the last point alone
     sizes = np.diff(np.append(edges, len(x)))
@@ -131,21 +130,10 @@ def shape_keeping(x: np.ndarray, y: np.ndarray, points: int) -> np.ndarray:
     return np.array([*kept, len(x) - 1])
 
 
-def last_before(rows: Rows, name: str, axis: str, limit: float) -> np.ndarray:
-    """For each seed the latest known value at or before `limit` on the axis column; seeds without one are left out."""
-    values, positions = column(rows, name), column(rows, axis)
-    found = []
-    for seed in np.unique(rows["seed"]):
-        own = (rows["seed"] == seed) & np.isfinite(values) & (positions <= limit * (1 + 1e-12))
-        if own.any():
-            found.append(values[own][np.argmax(positions[own])])
-    return np.array(found)
-
-
 def row_quantile(matrix: np.ndarray, share: float) -> np.ndarray:
-    """Quantile of each row's known values (at least one in each row), straight between neighbours.
+    """Return the quantile of the known values in each row (at least one), with linear interpolation.
 
-    `numpy.nanquantile` gives the same numbers but goes row by row in Python, a minute for long runs.
+    `numpy.nanquantile` gives the same numbers but loops over the rows in Python, which takes a minute for long runs.
     """
     ordered = np.sort(matrix, axis=1)  # NaN last
     position = share * (np.isfinite(matrix).sum(axis=1) - 1)
@@ -157,7 +145,7 @@ def row_quantile(matrix: np.ndarray, share: float) -> np.ndarray:
 
 
 def _pivot(rows: Rows, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """(rounds, matrix of rounds x seeds), only rounds in which some seed has a value."""
+    """Return (rounds, values [rounds, seeds]) of the rounds in which some seed has a value."""
     known = np.isfinite(values)
     if not known.any():
         return None
@@ -169,13 +157,13 @@ def _pivot(rows: Rows, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | No
 
 
 def _first_end(ends: np.ndarray) -> float:
-    """Where the first seed ends, those aside that stopped much sooner than the others."""
+    """Return the first end of a seed, without the seeds that stopped much sooner than the others."""
     middle = np.median(ends)
     return float(ends[ends >= min(middle, 0.9 * middle)].min())
 
 
 def _until_the_first_ends(curve: Curve, rounds: np.ndarray, matrix: np.ndarray) -> Curve:
-    """The beginning of a curve over `rounds`, of a matrix of rounds x seeds."""
+    """Return the beginning of a curve over `rounds`, for values [rounds, seeds]."""
     last = len(rounds) - 1 - np.isfinite(matrix)[::-1].argmax(axis=0)
     return curve.at(rounds <= _first_end(rounds[last]))
 

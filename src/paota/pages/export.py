@@ -1,26 +1,33 @@
-"""Figures on paper: what a page shows in the browser, drawn by matplotlib as PNG and PDF (the extra `paper`).
+"""Figures for papers: matplotlib draws the figures of a page as PNG and PDF (the extra `paper`).
 
-Nothing is defined twice: the same traces, in Plotly's words, are read here.
+It reads the same traces as the browser, in Plotly's words.
 """
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..base.files import atomic
 from ..base.formatting import SHARE_TICKS
+from ..base.types import Json, Table
 from . import palette
 from .figure import Layout, Style, Trace, View
 from .page import Section
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
 COLUMN_INCHES, ROW_INCHES = 3.5, 2.6
-MOST_COLUMNS = 2  # more would be too small to read where a page is as wide as a text
-BAND = 0.15  # opacity of the middle half of the seeds
+MOST_COLUMNS = 2  # more would be too small in a column of text
+BAND = 0.15  # opacity of the band between the quartiles
 DASHES = {
     "solid": "-",
     "dash": "--",
@@ -30,7 +37,7 @@ DASHES = {
     "longdashdot": (0, (8, 3, 2, 3)),
 }
 MARKERS = {"circle": "o", "triangle-up": "^", "square": "s", "diamond": "D"}
-RULES: dict[Any, Any] = {
+RULES: dict[Json, Json] = {
     "font.size": 8,
     "font.family": "DejaVu Serif",
     "axes.titlesize": 8,
@@ -45,28 +52,30 @@ RULES: dict[Any, Any] = {
     "legend.fontsize": 7,
     "legend.frameon": False,
     "pdf.fonttype": 42,
-    "svg.hashsalt": "paota",  # the same data, the same bytes
+    "svg.hashsalt": "paota",  # the same data give the same bytes
 }
 
 
 def available() -> bool:
-    """Whether matplotlib is installed."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    """Return True if matplotlib is installed."""
+    return find_spec("matplotlib") is not None
 
 
 def export(section: Section, legend: Sequence[Style], folder: Path) -> list[Path]:
-    """The figures of a section as one picture, a panel for each view: `folder`/ID.png and ID.pdf.
+    """Write the figures of a section as one picture with a panel for each view: `folder`/ID.png and ID.pdf.
 
-    Each file appears whole or not at all, and without a date inside: the same data, the same bytes.
+    Each file appears whole or not at all. The files hold no date, so the same data give the same bytes.
+
+    Args:
+        section: with at least one figure.
+        legend: the styles that the traces name by number.
+        folder: an existing one.
+
+    Returns:
+        The paths of the files.
     """
-    import matplotlib
-    from matplotlib.figure import Figure as Picture
-
-    from ..base.files import atomic
+    import matplotlib  # optional
+    from matplotlib.figure import Figure as Picture  # optional
 
     panels = [(figure, view) for figure in section.figures for view in figure.views.values()]
     columns = min(len(panels), MOST_COLUMNS)
@@ -92,18 +101,20 @@ def export(section: Section, legend: Sequence[Style], folder: Path) -> list[Path
     return made
 
 
-def draw(view: View, legend: Sequence[Style], place: Any) -> None:
-    """All traces and lines of a view into one pair of matplotlib's axes."""
+def draw(view: View, legend: Sequence[Style], place: Axes) -> None:
+    """Draw all traces and lines of a view into one pair of matplotlib's axes."""
     bars = [trace for trace in view.traces if trace["type"] == "bar" and "base" not in trace]
     for trace in view.traces:
         style = legend[trace["series"]] if "series" in trace else Style(name=trace.get("name", ""), colour=0)
         label = trace.get("name", style.name)
-        drawer: Callable[..., None] = _bars if trace["type"] == "bar" else _points
-        share = (bars.index(trace), len(bars)) if trace in bars else (0, 1)
-        drawer(place, trace, style, label if trace.get("showlegend", True) else "", share)
+        label = label if trace.get("showlegend", True) else ""
+        if trace["type"] == "bar":
+            _bars(place, trace, style, label, (bars.index(trace), len(bars)) if trace in bars else (0, 1))
+        else:
+            _points(place, trace, style, label)
     for shape in view.layout.get("shapes", ()):
         upright = shape["x0"] == shape["x1"]
-        look = {
+        look: Table = {
             "color": palette.resolved(shape["line"]["color"]),
             "linestyle": DASHES[shape["line"]["dash"]],
             "linewidth": 0.8,
@@ -112,13 +123,13 @@ def draw(view: View, legend: Sequence[Style], place: Any) -> None:
     _axes(place, view.layout)
 
 
-def _points(place: Any, trace: Trace, style: Style, label: str, _: tuple[int, int]) -> None:
+def _points(place: Axes, trace: Trace, style: Style, label: str) -> None:
     x, mode, marker = trace["x"], trace["mode"], trace.get("marker", {})
     y = _floats(trace["y"])
     line = trace.get("line", {})
     ink = palette.SERIES["light"][style.colour] if "series" in trace else palette.resolved(line.get("color", "$text"))
     symbol = marker.get("symbol", "circle")
-    look: dict[str, Any] = {
+    look: Table = {
         "color": ink,
         "label": label,
         "linestyle": DASHES[trace.get("dash", line.get("dash", style.dash))] if "lines" in mode else "",
@@ -143,8 +154,8 @@ def _points(place: Any, trace: Trace, style: Style, label: str, _: tuple[int, in
             place.text(at_x, at_y, text, ha="center", va="center", fontsize=7, color=ink)
 
 
-def _bars(place: Any, trace: Trace, style: Style, label: str, share: tuple[int, int]) -> None:
-    """Upright bars side by side (the first of three is `share` (0, 3)), or lying ones from their `base`, with their texts."""
+def _bars(place: Axes, trace: Trace, style: Style, label: str, share: tuple[int, int]) -> None:
+    """Draw upright bars side by side (`share` (0, 3): the first of three), or horizontal ones from their `base`."""
     ink = palette.SERIES["light"][style.colour] if "series" in trace else palette.resolved(trace["marker"]["color"])
     if "base" in trace:
         start, length, at = (np.array(trace[key], dtype=float) for key in ("base", "x", "y"))
@@ -157,17 +168,19 @@ def _bars(place: Any, trace: Trace, style: Style, label: str, share: tuple[int, 
     position, count = share
     width = 0.8 / count
     at = np.arange(len(trace["x"])) + (position - (count - 1) / 2) * width
-    errors = {"yerr": _spans(trace), "error_kw": {"elinewidth": 0.6, "capsize": 1.5}} if "error_y" in trace else {}
+    errors: Table = (
+        {"yerr": _spans(trace), "error_kw": {"elinewidth": 0.6, "capsize": 1.5}} if "error_y" in trace else {}
+    )
     place.bar(at, _floats(trace["y"]), width=width * 0.92, color=ink, label=label, **errors)
     place.set_xticks(range(len(trace["x"])), trace["x"], rotation=20)
 
 
-def _spans(trace: Trace) -> list[Any]:
+def _spans(trace: Trace) -> list[np.ndarray]:
     return [_floats(trace["error_y"][end]) for end in ("arrayminus", "array")]
 
 
-def _axes(place: Any, layout: Layout) -> None:
-    from matplotlib.ticker import NullLocator
+def _axes(place: Axes, layout: Layout) -> None:
+    from matplotlib.ticker import MaxNLocator, NullLocator  # optional
 
     for name, axis in (("x", layout.get("xaxis", {})), ("y", layout.get("yaxis", {}))):
         if axis.get("type") == "log":
@@ -180,21 +193,17 @@ def _axes(place: Any, layout: Layout) -> None:
         title = axis.get("title", {}).get("text", "")
         place.set(**{f"{name}label": title})
         if title == "round":
-            place.xaxis.get_major_locator().set_params(integer=True)
-    _percents(place, layout.get("yaxis", {}))
+            place.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
+    if layout.get("yaxis", {}).get("tickformat") == SHARE_TICKS:
+        place.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
     if layout.get("xaxis", {}).get("visible") is False:
         place.set_aspect("equal")
         place.set_axis_off()
 
 
-def _percents(place: Any, axis: Mapping[str, Any]) -> None:
-    if axis.get("tickformat") == SHARE_TICKS:
-        place.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
-
-
-def _legend(picture: Any, places: Iterable[Any], width_inches: float) -> None:
-    """One legend below all panels, every name once, in as many columns as fit."""
-    named: dict[str, Any] = {}
+def _legend(picture: Picture, places: Iterable[Axes], width_inches: float) -> None:
+    """Draw one legend below all panels, each name once, in as many columns as fit."""
+    named: dict[str, Json] = {}
     for place in places:
         for handle, label in zip(*place.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)

@@ -1,8 +1,8 @@
 """The parts of a figure, as plain dictionaries in Plotly's words.
 
-Some keys are ours and are resolved in the browser, where the theme is known: `series` (an index into the page's legend:
-gives a trace its name, colour and dash), `dash` (instead of the legend's), `band` ([low, high] around y) and colours that
-start with `$`. Texts are plain: no name is ever markup.
+The page's script resolves some further keys, because only the browser knows the theme: `series` (an index into the
+page's legend, which gives a trace its name, colour and dash), `dash` (instead of the legend's), `band` ([low, high]
+around y), and colours that start with `$`. All texts are plain: no name is ever markup.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
+from ..base.formatting import percent, sentences
+from ..base.types import Json, Table
 from .curves import Curve
 from .palette import DASHES
 
-Trace = dict[str, Any]
-Layout = dict[str, Any]
+Trace: TypeAlias = Table
+Layout: TypeAlias = Table
 
-# Below this many points a line alone would look more certain than it is; a lone point would not be seen at all.
+# A curve with fewer points gets markers: its line alone would look too certain, and a single point would be invisible.
 MARKED_POINTS = 12
-# Factors of the ticks within a decade, from the densest to the thinnest.
-LADDERS = ((1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
-MOST_TICKS = 6
-# A figure's own legend, for traces that are no series of the page.
+# The legend of a figure whose traces are no series of the page.
 OWN_LEGEND = {"showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
+LOGARITHMIC = {"type": "log", "exponentformat": "power", "minexponent": 2, "nticks": 5}
+CHART_NAMES = {"bar": "Bar chart", "box": "Box plot"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +38,8 @@ class Style:
     colour: int
     dash: str = "solid"
 
-    def payload(self) -> dict[str, Any]:
-        """What the script reads: also the dash as lengths of strokes, for the swatch."""
+    def payload(self) -> Table:
+        """Return the entry as the script reads it, with the dash also as lengths of strokes for the swatch."""
         return {"name": self.name, "colour": self.colour, "dash": self.dash, "strokes": DASHES[self.dash]}
 
 
@@ -55,63 +56,121 @@ class View:
     columns: tuple[str, str] = ("x", "y")
     record_columns: tuple[str, ...] = ()
 
-    def payload(self) -> dict[str, Any]:
-        """What the script reads."""
-        shown: dict[str, Any] = {"traces": self.traces, "layout": self.layout, "columns": self.columns}
+    def payload(self) -> Table:
+        """Return the view as the script reads it."""
+        shown: Table = {"traces": self.traces, "layout": self.layout, "columns": self.columns}
         return shown | ({"records": self.record_columns} if self.record_columns else {})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A titled picture with a caption, a text for those who cannot see it, and one view for each choice of `group`.
+    """A titled picture with a caption, and one view for each choice of `group`.
 
-    The first view is shown until the reader chooses another: by the page's switch if the group is `axis`, by a selector
-    in the figure's own head if there are `choices` (the name of each view).
+    The first view is shown until the reader chooses another: with the page's switch if the group is `axis`, with a
+    selector in the figure's own head if there are `choices` (the name of each view). `alt` is the text for readers who
+    cannot see the figure; `alt_text` writes one where it is empty.
     """
 
     id: str
     title: str
     caption: str
-    alt: str
     views: dict[str, View]
+    alt: str = ""
     group: str | None = None
     choices: Mapping[str, str] = field(default_factory=dict)
     height_px: int = 300
     wide: bool = False
 
-    def payload(self) -> dict[str, Any]:
-        """What the script reads."""
+    def payload(self) -> Table:
+        """Return the figure as the script reads it."""
         views = {key: view.payload() for key, view in self.views.items()}
         return {"group": self.group, "title": self.title, "views": views}
 
 
+class FigureOptions(TypedDict, total=False):
+    """The fields of a `Figure` that a function which draws one passes on."""
+
+    id: str
+    title: str
+    caption: str
+    group: str | None
+    height_px: int
+    wide: bool
+
+
 def line_chart(
-    views: Mapping[str, tuple[Sequence[Trace], Layout]], *, title: str, alt: str, y_name: str = "", **more: Any
+    views: Mapping[str, tuple[Sequence[Trace], Layout]],
+    *,
+    y_name: str = "",
+    alt: str = "",
+    **options: Unpack[FigureOptions],
 ) -> Figure:
-    """A figure of lines: the traces and the layout of each view. Its table names x by its axis and y by the title."""
-    named = y_name or title[:1].lower() + title[1:]
+    """Return a figure of lines.
+
+    Args:
+        views: the traces and the layout of each view.
+        y_name: column of y in the table of the data (default: the title).
+        alt: what the lines show, in place of the automatic text.
+        options: fields of the figure.
+    """
+    named = y_name or options["title"][:1].lower() + options["title"][1:]
     drawn = {
         key: View(traces=list(traces), layout=layout, columns=(layout["xaxis"]["title"]["text"], named))
         for key, (traces, layout) in views.items()
     }
-    return Figure(title=title, alt=f"Line chart of {alt}", views=drawn, **more)
+    return Figure(views=drawn, alt=f"Line chart of {alt}" if alt else "", **options)
+
+
+def alt_text(figure: Figure, legend: Sequence[Style]) -> str:
+    """Return the figure's text for readers who cannot see it: its own, or its kind, its axes and the last values."""
+    if figure.alt:
+        return figure.alt
+    view = next(iter(figure.views.values()))
+    kind = CHART_NAMES.get(view.traces[0]["type"], "Line chart") if view.traces else "Empty chart"
+    last = last_values(figure, legend)
+    return sentences([f"{kind} of {figure.title} against {view.columns[0]}.", f"Last values: {last}." if last else ""])
+
+
+def last_values(figure: Figure, legend: Sequence[Style]) -> str:
+    """Return the last known value of each series in the first view: `paota 83.1 %, cotaf 80.2 %`."""
+    view = next(iter(figure.views.values()))
+    share = "p" in view.layout.get("yaxis", {}).get("tickformat", "")
+    said = []
+    for trace in _data_traces(view):
+        values = [value for value in trace["median" if "median" in trace else "y"] if value is not None]
+        if values:
+            shown = percent(values[-1]) if share else f"{values[-1]:.3g}"
+            said.append(f"{legend[trace['series']].name} {shown}")
+    return ", ".join(said)
+
+
+def is_constant(figure: Figure) -> bool:
+    """Return whether each series of the figure has one value only, so that a sentence says as much."""
+    traces = [trace for view in figure.views.values() for trace in _data_traces(view)]
+    return all(len({value for key in _VALUES for value in trace.get(key, ())} - {None}) <= 1 for trace in traces)
+
+
+_VALUES = ("y", "lowerfence", "q1", "median", "q3", "upperfence")
+
+
+def _data_traces(view: View) -> list[Trace]:
+    return [trace for trace in view.traces if "series" in trace and trace.get("mode") != "text"]
 
 
 def coinciding(traces: Sequence[Trace]) -> list[list[int]]:
-    """Series whose lines or dots lie on each other, to within half a percent of the figure's height, in groups.
+    """Return groups of series whose lines or dots lie on each other, to within half a percent of the figure's height.
 
-    Only the last one of a group can be seen.
+    Only the last series of a group is visible.
     """
     drawn = [trace for trace in traces if trace["type"] == "scatter" and "series" in trace and trace["mode"] != "text"]
     known = [value for trace in drawn for value in trace["y"] if value is not None]
     nearly = 0.005 * (max(known) - min(known)) if known else 0.0
     groups: list[list[Trace]] = []
     for trace in drawn:
-        home = next((group for group in groups if _same(group[0], trace, nearly)), None)
-        if home is None:
-            groups.append([trace])
-        else:
-            home.append(trace)
+        twins = next((group for group in groups if _same(group[0], trace, nearly)), [])
+        if not twins:
+            groups.append(twins)
+        twins.append(trace)
     return [[trace["series"] for trace in group] for group in groups if len(group) > 1]
 
 
@@ -123,7 +182,10 @@ def _same(one: Trace, other: Trace, nearly: float) -> bool:
 
 
 def numbers(values: Iterable[float] | np.ndarray, digits: int = 5, *, positive: bool = False) -> list[float | None]:
-    """Plain JSON numbers: rounded to so many digits, None for what is not finite (or not positive, for log axes)."""
+    """Return plain JSON numbers, rounded to `digits` significant digits.
+
+    Values that are not finite become None; with `positive` (for logarithmic axes) values up to 0 too.
+    """
     plain: list[float | None] = []
     for value in np.asarray(values, dtype=float).tolist():
         if not np.isfinite(value) or (positive and value <= 0):
@@ -134,13 +196,13 @@ def numbers(values: Iterable[float] | np.ndarray, digits: int = 5, *, positive: 
     return plain
 
 
-def scatter(mode: str, x: Iterable[float] | np.ndarray, y: Iterable[float] | np.ndarray, **more: Any) -> Trace:
-    """Points, lines or texts that belong to no series: `more` says their name and look, and they stay silent."""
+def scatter(mode: str, x: Iterable[float] | np.ndarray, y: Iterable[float] | np.ndarray, **more: Json) -> Trace:
+    """Return points, lines or texts that belong to no series and show nothing on hover; `more` are keys of the trace."""
     return {"type": "scatter", "mode": mode, "x": numbers(x), "y": numbers(y), "hoverinfo": "skip"} | more
 
 
 def line(series: int, curve: Curve, *, positive: bool = False) -> Trace:
-    """The curve of one series; `positive` leaves out what a logarithmic axis cannot show."""
+    """Return the curve of one series; `positive` leaves out values that a logarithmic axis cannot show."""
     trace: Trace = {
         "type": "scatter",
         "mode": "lines+markers" if len(curve) < MARKED_POINTS else "lines",
@@ -154,7 +216,7 @@ def line(series: int, curve: Curve, *, positive: bool = False) -> Trace:
 
 
 def whiskers(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> Trace:
-    """Error bars from `low` to `high` [n each]; none where an end is not finite."""
+    """Return error bars from `low` to `high` ([n] each), without the ends that are not finite."""
     above, below = (np.maximum(np.nan_to_num(part, posinf=0.0), 0.0) for part in (high - middle, middle - low))
     ends = {"array": numbers(above), "arrayminus": numbers(below)}
     return {"type": "data", "symmetric": False, **ends, "color": "$muted", "thickness": 1.2, "width": 3}
@@ -171,15 +233,10 @@ def axes(
     y_range: Sequence[float] | None = None,
     from_zero: bool = False,
 ) -> Layout:
-    """The two axes. The quantity and its unit stand in the figure's title, so the y axis needs none of its own."""
-    x_axis: dict[str, Any] = {"title": {"text": x_title}}
-    if not category:
-        x_axis["tickformat"] = ","  # 24,000 rather than 24k
-    if x_log or category:
-        x_axis["type"] = "log" if x_log else "category"
-    y_axis: dict[str, Any] = {"tickformat": y_format, "hoverformat": y_hover or y_format}
-    if log:
-        y_axis |= {"type": "log", "exponentformat": "power", "minexponent": 2, "nticks": 5}
+    """Return the two axes. The y axis has no title: the figure's title names the quantity and its unit."""
+    kind = LOGARITHMIC if x_log else {"type": "category"} if category else {"tickformat": ","}  # 24,000, not 24k
+    x_axis: Table = {"title": {"text": x_title}} | kind
+    y_axis: Table = {"tickformat": y_format, "hoverformat": y_hover or y_format} | (LOGARITHMIC if log else {})
     if y_range is not None:
         y_axis["range"] = list(y_range)
     elif from_zero:
@@ -187,36 +244,13 @@ def axes(
     return {"xaxis": x_axis, "yaxis": y_axis}
 
 
-def log_ticks(low: float, high: float) -> Layout:
-    """Ticks of a logarithmic axis from `low` to `high`: the densest ladder that is not crowded.
-
-    Plotly's own choice crowds a small figure. A range too narrow for two ticks is left to it.
-    """
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for ladder in LADDERS:
-        values = [factor * 10.0**decade for decade in decades for factor in ladder]
-        inside = [value for value in values if low * 0.98 <= value <= high * 1.02]
-        if len(inside) <= MOST_TICKS:
-            break
-    inside = inside[:: math.ceil(len(inside) / MOST_TICKS)] if inside else []
-    if len(inside) < 2:
-        return {}
-    plain = inside[0] >= 0.01 and inside[-1] <= 1000
-    return {"tickvals": inside, "ticktext": [f"{value:g}" if plain else power_of_ten(value) for value in inside]}
-
-
-def power_of_ten(value: float) -> str:
-    """2e-10 -> `2·10⁻¹⁰`."""
-    exponent = math.floor(math.log10(value) + 1e-9)
-    digits = str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    factor = f"{value / 10.0**exponent:.2g}"
-    return f"10{digits}" if factor == "1" else f"{factor}·10{digits}"
-
-
 def level(
     at: float, text: str = "", *, log: bool = False, vertical: bool = False, dash: str = "dot", side: str = "right"
 ) -> Layout:
-    """A line across the figure, horizontal unless `vertical`, with its name at the right or left end, or on the axis."""
+    """Return a line across the figure, horizontal unless `vertical`.
+
+    Its name stands at the `side` "right" or "left", or on the "axis".
+    """
     along, across = ("y", "x") if vertical else ("x", "y")
     line = {"type": "line", f"{along}ref": "paper", f"{along}0": 0, f"{along}1": 1, f"{across}0": at, f"{across}1": at}
     look = {"color": "$muted" if text else "$rule", "width": 1, "dash": dash}
@@ -237,7 +271,7 @@ _SIDES = {
 
 
 def together(layout: Layout, *more: Layout) -> Layout:
-    """The layout with the shapes and annotations of the others added."""
+    """Return the layout with the shapes and annotations of the others added."""
     merged = dict(layout)
     for other in more:
         for key, parts in other.items():

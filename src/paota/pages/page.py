@@ -1,7 +1,7 @@
-"""A page: what it says and shows as plain data, and the one template that makes a file of it.
+"""A page: its contents as plain data, and the one template that turns them into a file.
 
 The file is complete: drawing library, data, style and script are inside, and its content security policy admits exactly
-these scripts. A further kind of page is a function that returns a `Page`; it writes no HTML.
+these scripts. A new kind of page is a function that returns a `Page`; it writes no HTML.
 """
 
 from __future__ import annotations
@@ -13,33 +13,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from markupsafe import Markup
 
-from ..base.formatting import printable, sentences
+from ..base.formatting import isolated, listing, printable
+from ..base.types import Json
 from . import palette
-from .figure import Figure, Style, coinciding
+from .figure import Figure, Style, alt_text, coinciding
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
 
 Tone = Literal["good", "middling", "alert"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableCell:
-    """A value with smaller notes below it, perhaps in bold (the best of its column), perhaps with a coloured badge."""
+    """A value with smaller notes below it; bold for the best of its column, perhaps with a coloured badge."""
 
     text: str
     notes: Sequence[str] = ()
     bold: bool = False
     muted: bool = False
     badge: str = ""
-    link: str = ""  # beside the page
+    link: str = ""  # to a file beside the page
     tone: Tone = "alert"  # of the badge
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """A line of a table; `series` shows the swatch of that entry of the legend beside its head."""
+    """A row of a table; `series` is the entry of the legend whose swatch stands beside its head."""
 
     head: TableCell
     cells: Sequence[TableCell]
@@ -48,9 +52,10 @@ class TableRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """`heads` name the columns, the row's head included; `groups` are (name, columns) above all but the first.
+    """A table with a head for each column, that of the row heads included.
 
-    A table of `prose` aligns left and wraps, and stacks its cells on a phone; a `folded` one opens on a click.
+    `groups` are (name, number of columns) above all columns but the first. A table of `prose` aligns left, wraps, and
+    stacks its cells on a phone. A `folded` table opens on a click.
     """
 
     label: str
@@ -84,7 +89,10 @@ class SettingsFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A heading of the page and a sentence on what it shows; tables, notes, figures in a grid of columns, settings."""
+    """A heading, a sentence on what the section shows, then tables, notes, figures in a grid, and settings.
+
+    The figures after the first `unfolded` ones open on a click.
+    """
 
     id: str
     title: str
@@ -94,12 +102,13 @@ class Section:
     figures: Sequence[Figure] = ()
     settings: Sequence[SettingsFile] = ()
     columns: int = 2
+    unfolded: int | None = None  # all of them
     download: str = ""  # a file beside the page with the same figures
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Everything on a page, top to bottom. `kind` stands above the heading, `ran` below it, then the findings."""
+    """The contents of a page from top to bottom. `kind` stands above the heading, `ran` below it, then the findings."""
 
     kind: str
     title: str
@@ -112,19 +121,19 @@ class Page:
     warning: str = ""
     warnings: Sequence[str] = ()
     links: Mapping[str, str] = field(default_factory=dict)  # to other pages, beside those to the sections
-    follow: str = ""  # where the page asks for news of itself; of a file that is complete, nothing
+    follow: str = ""  # the address that a live page asks for news of itself; empty for a complete file
 
     def figures(self) -> Iterator[Figure]:
-        """All figures of all sections."""
+        """Return the figures of all sections."""
         return (figure for section in self.sections for figure in section.figures)
 
     @property
     def has_axis(self) -> bool:
-        """Whether some figure can be drawn against seconds or rounds."""
+        """Return whether some figure can be drawn against seconds or rounds."""
         return any(figure.group == "axis" for figure in self.figures())
 
     def data(self) -> str:
-        """Everything the browser needs to draw, as JSON for the inside of a script element."""
+        """Return everything that the browser needs to draw, as JSON for the inside of a script element."""
         return embedded_json(
             {
                 "series": [style.payload() for style in self.legend],
@@ -135,61 +144,64 @@ class Page:
 
 
 def with_coincidences(section: Section, legend: Sequence[Style]) -> Section:
-    """The section, its captions saying which series lie on each other in the view that is shown first."""
+    """Return the section with captions that name the series which coincide in the first view."""
 
-    def said(figure: Figure) -> Figure:
+    def explained(figure: Figure) -> Figure:
         first = next(iter(figure.views.values()))
         groups = [[legend[series].name for series in group] for group in coinciding(first.traces)]
-        words = [f"{', '.join(names[:-1])} and {names[-1]} coincide." for names in groups]
-        return replace(figure, caption=sentences([figure.caption, *words])) if words else figure
+        words = [Markup(" {} coincide.").format(listing([isolated(name) for name in names])) for names in groups]
+        return replace(figure, caption=Markup("{}{}").format(figure.caption, Markup().join(words))) if words else figure
 
-    return replace(section, figures=[said(figure) for figure in section.figures])
+    return replace(section, figures=[explained(figure) for figure in section.figures])
 
 
 def render(page: Page, data: str | None = None) -> str:
-    """The whole document. `data`: what `page.data()` gave, if it is at hand."""
-    from plotly.offline import get_plotlyjs
+    """Return the whole document. `data` is the result of `page.data()`, if it is at hand."""
+    from plotly.offline import get_plotlyjs  # start-up time
 
     scripts = [get_plotlyjs(), asset("page.js"), *([asset("live.js")] if page.follow else [])]
     return _document(page, data or page.data(), palette.theme_css() + asset("page.css"), scripts)
 
 
 def render_news(page: Page) -> str:
-    """The document without style and scripts: what a page that is followed gets when it asks for news."""
+    """Return the document without style and scripts: the answer to a live page that asks for news."""
     return _document(page, page.data(), "", [])
 
 
 def _document(page: Page, data: str, style: str, scripts: Sequence[str]) -> str:
-    text: str = _template().render(
-        page=page,
+    sections = [
+        replace(section, figures=[replace(figure, alt=alt_text(figure, page.legend)) for figure in section.figures])
+        for section in page.sections
+    ]
+    return _template().render(
+        page=replace(page, sections=sections),
         style=Markup(style),
         data=Markup(data),
         scripts=[Markup(script) for script in scripts],
         script_hashes=Markup(" ").join(Markup(script_hash(script)) for script in scripts),
     )
-    return text
 
 
-def embedded_json(value: Any) -> str:
-    """JSON for the inside of a script element: `</script>`, `<!--` and U+2028 cannot appear in it."""
+def embedded_json(value: Json) -> str:
+    """Return JSON for the inside of a script element: `</script>`, `<!--` and U+2028 cannot appear in it."""
     plain = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def script_hash(script: str) -> str:
-    """The source expression by which a content security policy admits exactly this script."""
+    """Return the source expression with which a content security policy admits exactly this script."""
     digest = hashlib.sha256(script.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
 def asset(name: str) -> str:
-    """One of the files that ship with this package."""
+    """Return the text of a file that ships with this package."""
     return resources.files("paota.pages").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def environment() -> Any:
-    """Jinja as all pages use it: everything is escaped, control characters are shown, an unknown name is an error."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined  # costs as much as the rest of the import
+def environment() -> Environment:
+    """Return Jinja as all pages use it: it escapes every text, shows control characters and rejects unknown names."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # start-up time
 
     return Environment(
         autoescape=True,
@@ -202,5 +214,5 @@ def environment() -> Any:
 
 
 @cache
-def _template() -> Any:
+def _template() -> Template:
     return environment().get_template("base.html")

@@ -1,19 +1,20 @@
-"""The colours, for a light and a dark page, and who gets which.
+"""The colours of light and dark pages, and the style of each series.
 
-The first ones are Okabe and Ito's colour-blind-safe set, darkened or lightened until a line stands out from the page
-(contrast at least 3:1). A dash pattern says the same thing a second time.
+The first colours are Okabe and Ito's colour-blind-safe set, darkened or lightened until a line stands out from the page
+(contrast at least 3:1). A dash pattern carries the same information a second time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from ..base.types import Table
 
 SERIES = {
     "light": ["#0072b2", "#d55e00", "#00875f", "#b8518f", "#8f6a00", "#2f8fc4", "#50565f", "#6a3d9a"],
     "dark": ["#58a9e6", "#ff8c42", "#2fc79a", "#eb9cc8", "#e3b94a", "#8fd0ff", "#b9c0ca", "#bb97e8"],
 }
-# How stale a contribution is: 0, 1, 2, 3, 4 and more. The number is always written beside the colour.
+# Staleness of a contribution: 0, 1, 2, 3, 4 and more. The number always stands beside the colour.
 STALENESS = {
     "light": ["#9ecae1", "#f2d16b", "#f0a04b", "#d95f3b", "#9c2f4f"],
     "dark": ["#3f7fa6", "#a98a2f", "#b96a1f", "#bf4b2c", "#a83c62"],
@@ -23,7 +24,7 @@ STALENESS_TEXT = {
     "dark": ["#ffffff", "#ffffff", "#ffffff", "#ffffff", "#ffffff"],
 }
 # The page itself: CSS variables of the same names, and the `$` colours of the figures. `deep` is the deepest shade of a
-# heat map: text must still be readable on it.
+# heat map, on which text must still be readable.
 _CHROME = {  # light, dark
     "page": ("#f6f7f9", "#0f1115"),
     "card": ("#ffffff", "#171a20"),
@@ -43,15 +44,15 @@ CHROME = {theme: {name: pair[i] for name, pair in _CHROME.items()} for i, theme 
 # Plotly's names of the dashes, and the same as lengths of strokes and gaps in pixels.
 DASHES = {"solid": "", "dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3", "longdash": "11 4", "longdashdot": "11 3 2 3"}
 
-# More lines than this cannot be told apart by eye.
+# More lines than this look alike.
 MOST_SERIES = len(SERIES["light"]) * len(DASHES)
 
 
 def style_of(series: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """(colour, dash) for each (run, label), all different while there are at most `MOST_SERIES`.
+    """Return (colour, dash) for each (run, label), all different for up to `MOST_SERIES` of them.
 
-    Several runs: the label chooses the colour and the run the dash, so that the same algorithm is the same colour in
-    every run. One run, or too many for that: count through both, colours first.
+    With several runs the label chooses the colour and the run the dash, so that an algorithm has the same colour in
+    each run. With one run, or too many runs for that, both count up, colours first.
     """
     labels = list(dict.fromkeys(label for _, label in series))
     runs = {run for run, _ in series}
@@ -61,19 +62,14 @@ def style_of(series: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     return [_counted(position) for position in range(len(series))]
 
 
-def payload() -> dict[str, Any]:
-    """The colours of both themes, as the script reads them: lists by name, and those of the page."""
-    lists: dict[str, Any] = {
-        "series": SERIES,
-        "staleness": STALENESS,
-        "staleness-text": STALENESS_TEXT,
-        "chrome": CHROME,
-    }
+def payload() -> Table:
+    """Return the colours of both themes as the script reads them: lists by name, and the colours of the page."""
+    lists: Table = {"series": SERIES, "staleness": STALENESS, "staleness-text": STALENESS_TEXT, "chrome": CHROME}
     return {theme: {name: colours[theme] for name, colours in lists.items()} for theme in CHROME}
 
 
 def resolved(token: str) -> str:
-    """`$muted` or `$staleness2`, as on a light page; anything else is a colour already."""
+    """Return the colour of `$muted` or `$staleness2` on a light page; any other text is a colour already."""
     if not token.startswith("$"):
         return token
     name = token[1:].rstrip("0123456789")
@@ -83,7 +79,7 @@ def resolved(token: str) -> str:
 
 
 def theme_css() -> str:
-    """The variables of both themes: the reader's system decides, or the page's button; paper is always light."""
+    """Return the CSS variables of both themes. The reader's system or the page's button decides; print is light."""
     rules = {theme: "".join(f"--{name}:{colour};" for name, colour in CHROME[theme].items()) for theme in CHROME}
     light, dark = f"{rules['light']}color-scheme:light;", f"{rules['dark']}color-scheme:dark;"
     return (

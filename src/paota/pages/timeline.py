@@ -1,10 +1,9 @@
-"""The picture of the timeline: who trains, who waits for the deadline, who sends, and how stale it is by then."""
+"""The timeline figure: which devices train, wait for the deadline and send, and how stale their updates are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,56 +12,57 @@ from .figure import OWN_LEGEND, Figure, Layout, Trace, View, level, numbers, sca
 
 MOST_DEVICES = 20
 EVENTS = 12
-# A fully asynchronous run has one contribution an event; twelve of them would say little.
+# A fully asynchronous run has one contribution per event, so twelve events would show little.
 FEWEST_CONTRIBUTIONS = 40
 MOST_EVENTS = 120
-# Each takes some 20 kB of the file.
+# Each timeline takes some 20 kB of the file.
 MOST_TIMELINES = 12
 STALENESS_SHADES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """The records of one trajectory from `start_s` until the picture ends at `end_s`; `times_s` of its aggregations."""
+    """The records of one trajectory until the figure ends at `end_s`; `times_s` of its aggregations."""
 
     rows: Rows
     devices: np.ndarray
     times_s: np.ndarray
     end_s: float
-    start_s: float = 0.0
 
 
-def timeline_figure(stretches: Mapping[str, tuple[str, Stretch]], **more: Any) -> Figure:
-    """One view for each (name, stretch); a selector chooses if there are several."""
+def timeline_figure(stretches: Mapping[str, tuple[str, Stretch]], *, id: str = "timeline") -> Figure:
+    """Return a figure with one view for each (name, stretch) and a selector if there are several."""
     tallest = max(len(stretch.devices) for _, stretch in stretches.values())
     words = (
-        f"{name}: {len(stretch.times_s)} aggregations in {stretch.end_s - stretch.start_s:.0f} seconds, largest staleness "
+        f"{name}: {len(stretch.times_s)} aggregations in {stretch.end_s:.0f} seconds, largest staleness "
         f"{stretch.rows['staleness'].max():.0f}."
         for name, stretch in stretches.values()
     )
     return Figure(
-        **{"id": "timeline", "title": "Who trains, who waits, who sends"} | more,
-        caption="A bar is one local training, from the start to its end; its number and shade say how many rounds old "
-        "its starting model is when it is sent. The dotted line is waiting, the triangle is the sending, and each "
-        "dashed line is an aggregation at the server. Faded bars are sent after the picture ends.",
+        id=id,
+        title="Training, waiting and sending",
+        caption="A bar is one local training; its number and shade show how many rounds old its starting model is when it "
+        "is sent. Dotted lines are waiting, triangles sending, dashed lines aggregations at the server. Faded bars are "
+        "sent after the figure ends.",
         alt="Gantt chart of the first devices and aggregations, one row for each device. " + " ".join(words),
         views={key: _view(stretch) for key, (_, stretch) in stretches.items()},
-        group="timeline",
         choices={key: name for key, (name, _) in stretches.items()},
+        group="timeline",
         height_px=120 + 22 * tallest,
         wide=True,
     )
 
 
 def stretch_of(
-    records: Mapping[str, np.ndarray], *, devices: int = MOST_DEVICES, events: int = EVENTS, start_s: float = 0.0
+    records: Mapping[str, np.ndarray], *, devices: int = MOST_DEVICES, events: int = EVENTS
 ) -> Stretch | None:
-    """The beginning of one trajectory: its first `devices` that take part, and at least `events` aggregations.
+    """Return the beginning of one trajectory, or None without complete records.
 
-    Where its records do not begin at 0, `start_s` says when.
-
-    `records` are its device records: device, round, staleness, start_s, finish_s, time_s (of sending), version, weight.
-    None if there is none that is complete.
+    Args:
+        records: of its devices, with the columns device, round, staleness, start_s, finish_s, time_s (of sending),
+            version and weight.
+        devices: number of devices, the first ones that take part.
+        events: number of aggregations at least.
     """
     names = ("device", "round", "staleness", "start_s", "finish_s", "time_s", "version", "weight")
     rows = {name: column(records, name) for name in names}
@@ -76,7 +76,7 @@ def stretch_of(
         return None
     first = np.unique(rows["device"])[:devices]
     rows = _chosen(rows, np.isin(rows["device"], first))
-    return Stretch(rows=rows, devices=first, times_s=shown, end_s=float(shown[-1]), start_s=start_s)
+    return Stretch(rows=rows, devices=first, times_s=shown, end_s=float(shown[-1]))
 
 
 def _chosen(rows: Rows, chosen: np.ndarray) -> Rows:
@@ -102,8 +102,9 @@ def _view(stretch: Stretch) -> View:
         "ticktext": [f"{device:.0f}" for device in stretch.devices],
     }
     bare = {"showgrid": False, "zeroline": False}
+    range_s = [0.0, 1.015 * stretch.end_s]  # with room for the last triangles
     layout: Layout = {
-        "xaxis": bare | {"title": {"text": "simulated seconds"}, "tickformat": ",", "range": _range_s(stretch)},
+        "xaxis": bare | {"title": {"text": "simulated seconds"}, "tickformat": ",", "range": range_s},
         "yaxis": bare | devices | {"title": {"text": "device"}, "range": [len(stretch.devices) - 0.4, -0.6]},
     }
     aggregations = [level(float(at), vertical=True, dash="dash") for at in stretch.times_s]
@@ -115,13 +116,8 @@ def _view(stretch: Stretch) -> View:
     )
 
 
-def _range_s(stretch: Stretch) -> list[float]:
-    """With a little room for the last triangles."""
-    return [stretch.start_s, stretch.start_s + 1.015 * (stretch.end_s - stretch.start_s)]
-
-
 def _training(rows: Rows, place: np.ndarray, chosen: np.ndarray, end_s: float, shade: int | None, name: str) -> Trace:
-    """Bars of the chosen trainings, in the shade of their staleness, or faded for those that are sent later."""
+    """Return bars of the chosen trainings, in the shade of their staleness, or faded for those that are sent later."""
     start_s, finish_s = rows["start_s"][chosen], np.minimum(rows["finish_s"][chosen], end_s)
     bars: Trace = {
         "type": "bar",
@@ -155,12 +151,12 @@ def _details(rows: Rows, chosen: np.ndarray) -> list[list[float | None]]:
 
 
 def _moments(seconds: np.ndarray) -> list[float | None]:
-    """To the millisecond, however late in a run: digits that are counted from the left would blur a long one."""
+    """Return times to the millisecond; significant digits would be too coarse late in a long run."""
     return numbers(np.round(seconds, 3), 15)
 
 
 def _waiting(rows: Rows, place: np.ndarray, end_s: float) -> Trace:
-    """One broken line: finish to sending, then a gap."""
+    """Return one line with gaps, from each end of a training to its sending."""
     until_s = np.minimum(rows["time_s"], end_s)
     waits = rows["finish_s"] < until_s
     gap = np.full(waits.sum(), np.nan)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..data.dataset import Dataset
     from ..data.shards import Shards
 
-VIEWS = "paota.studies.report.plot"  # draws results; above this folder, therefore imported by name when it is needed
+VIEWS = "paota.studies.report.report"  # draws results; above this folder, therefore imported by name when it is needed
 TABLES = ("metrics", "devices", "device_scores")
 COLUMN_SYNONYMS = {
     "accuracy": "test_accuracy", "acc": "test_accuracy", "loss": "test_loss", "time": "time_s", "seconds": "time_s",

@@ -1,4 +1,4 @@
-"""The live page: what is written while a run goes on, who may read it, and how it fills in a real browser."""
+"""Tests of the live page: the files of a running run, the access to them, and the page in a real browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from helpers.browser import Browser
-from helpers.live_state import LOUD, STATE, UNIT
+from helpers.live_state import STATE, UNIT
 
 from paota import Callback, UserError, simulate
 from paota.base.files import to_toml
@@ -44,7 +44,7 @@ TABLE = {
 
 
 class Stepped(Callback):
-    """Lets a run go on to a given round, and no further; knows when it waits there."""
+    """A callback that stops a run at a given round until `go_on`."""
 
     def __init__(self) -> None:
         self.may, self.waits, self.until = threading.Semaphore(0), threading.Event(), 0
@@ -63,7 +63,7 @@ class Stepped(Callback):
 
 
 class Going:
-    """A run that goes on in a thread, one step at a time."""
+    """A run in a thread, one step at a time."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("paota.callbacks.stream.WRITE_EVERY_S", 0.0)
@@ -110,8 +110,7 @@ def test_a_follower_reads_what_is_new_and_sees_the_end(going: Going) -> None:
     assert len(follower.look().metrics["round"]) == 2
     going.stepped.go_on(6)
     later = follower.look()
-    assert later.state["loud"]["<b>mine"]["round"] == 7
-    assert later.state["timeline"]["<b>mine"]["device"]
+    assert later.state["units"][0]["done"] == 7
     going.end()
     last = follower.look()
     assert last.finished
@@ -150,8 +149,6 @@ def test_the_page_fills_while_the_run_goes_on(browser: Browser, going: Going, se
     going.stepped.go_on(8)
     browser.wait_for(f"{rounds} === '9 of 30'")
     browser.wait_for(f"{points} === 10")  # with round 0
-    browser.wait_for("document.querySelector('[data-figure=loud] .bars .point')")
-    browser.wait_for("document.querySelector('[data-figure=timeline] .bars .point')")
     assert browser.run("document.documentElement.dataset.theme") == "dark"  # it outlives the news
     going.end()
     browser.wait_for("document.querySelector('.findings')?.textContent.includes('Finished')")
@@ -184,10 +181,9 @@ def test_a_sweep_has_a_page_with_its_points(browser: Browser, tmp_path: Path) ->
         {**TABLE, "name": "grid", "rounds": 3}, over={"timing.period_s": [6, 8]}, jobs=1, out=tmp_path / "grid"
     )
     assert made.folder is not None
-    (tmp_path / "grid" / "points" / "001" / "run.json").rename(tmp_path / "kept.json")  # as if it were going on
+    (tmp_path / "grid" / "points" / "001" / "run.json").rename(tmp_path / "kept.json")  # so that it looks unfinished
     state = {
-        "format": 1, "title": "grid", "began": 0, "ended": False, "compiling": {}, "rounds_per_second": 2.0, "loud": {},
-        "timeline": {}, "units": [
+        "format": 1, "title": "grid", "began": 0, "ended": False, "compiling": {}, "rounds_per_second": 2.0, "units": [
             {"label": "a", "algorithm": "paota", "seed": 0, "rounds": 4, "done": 1, "state": "running", "accuracy": 0.5}
         ],
     }  # fmt: skip
@@ -320,8 +316,7 @@ DAMAGED: dict[str, str | bytes | dict[str, Any]] = {
     "a negative number": STATE | {"units": [UNIT | {"done": -1}]},
     "a text for a number": STATE | {"units": [UNIT | {"rounds": "<script>"}]}, "true": STATE | {"began": True},
     "nested": STATE | {"units": [UNIT | {"accuracy": [[0.5]]}]}, "compiling": STATE | {"compiling": []},
-    "loud": STATE | {"loud": {"a": 1}}, "ragged": STATE | {"loud": {"a": LOUD | {"amplitude": []}}},
-    "timeline": STATE | {"timeline": {"a": {"seed": 0}}}, "title": STATE | {"title": {}},
+    "title": STATE | {"title": {}},
 }  # fmt: skip
 
 
@@ -342,3 +337,11 @@ def test_a_sound_state_is_shown(tmp_path: Path) -> None:
     look = Follower(tmp_path).look()
     assert look.problem == ""
     assert "2 rounds a second; 3 rounds are left" in render_news(run_page(look))
+
+
+def test_the_page_says_what_compiles_before_the_first_round(tmp_path: Path) -> None:
+    waiting = STATE | {"rounds_per_second": None, "units": [UNIT | {"done": 0, "state": "waiting", "accuracy": None}]}
+    (tmp_path / "live.json").write_text(json.dumps(waiting))
+    page = render_news(run_page(Follower(tmp_path).look()))
+    assert "Compiling the programs of a for " in page
+    assert "then 4 rounds follow." in page

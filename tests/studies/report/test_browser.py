@@ -1,4 +1,4 @@
-"""The report in a real browser: it draws, it obeys mouse and keyboard, it fits a phone, it talks to nobody."""
+"""Tests of the report in a real browser: drawing, mouse and keyboard, phones, print, and no network."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 FIGURES = "document.querySelectorAll('.plot').length"
+UNFOLDED = "[...document.querySelectorAll('.plot')].filter((place) => !place.closest('details.more')).length"
+UNFOLD = "document.querySelectorAll('details.more').forEach((details) => { details.open = true; })"
 DRAWN = "document.querySelectorAll('.plot .main-svg:first-child').length"
 X_TITLE = "document.querySelector('[data-figure=test-accuracy] .xtitle').textContent"
 LINES = "document.querySelectorAll('[data-figure=test-accuracy] .scatterlayer .js-line').length"
@@ -54,7 +56,8 @@ def assert_quiet(browser: Browser) -> None:
 def test_draws_what_is_near_first_and_the_rest_when_scrolled_to(browser: Browser, usual: Path) -> None:
     browser.open(usual)
     figures, at_first = browser.run(FIGURES), browser.run(DRAWN)
-    assert 0 < at_first < figures
+    assert 0 < at_first < browser.run(UNFOLDED) < figures
+    browser.run(UNFOLD)
     for step in range(1, 9):
         browser.run(f"window.scrollTo({{top: document.body.scrollHeight * {step} / 8, behavior: 'instant'}})")
         time.sleep(0.1)
@@ -65,15 +68,16 @@ def test_draws_what_is_near_first_and_the_rest_when_scrolled_to(browser: Browser
 AT_LOAD = f"addEventListener('load', () => {{ window.drawnAtLoad = {DRAWN}; }})"
 
 
-def test_a_plain_picture_of_a_large_window_has_every_figure(browser: Browser, usual: Path) -> None:
-    """As `chromium --screenshot --window-size=1600,9000` takes it: when the page is loaded, and not later."""
+def test_a_plain_picture_of_a_large_window_has_every_unfolded_figure(browser: Browser, usual: Path) -> None:
+    """`chromium --screenshot --window-size=1600,9000` takes its picture when the page is loaded, and not later."""
     script = browser.send("Page.addScriptToEvaluateOnNewDocument", source=AT_LOAD)["identifier"]
     browser.open(usual, width=1600, height=9000)
     browser.send("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
-    assert browser.run(f"window.drawnAtLoad === {FIGURES}")
+    assert browser.run(f"window.drawnAtLoad === {UNFOLDED}")
+    browser.run(UNFOLD)
     browser.wait_for(f"{DRAWN} === {FIGURES}")
     assert browser.run("document.querySelector('main').clientWidth") == 1600
-    columns = "getComputedStyle(document.querySelector('#power .grid')).gridTemplateColumns.split(' ').length"
+    columns = "getComputedStyle(document.querySelector('#power .more .grid')).gridTemplateColumns.split(' ').length"
     assert browser.run(columns) == 3
     box = "document.querySelector('.table-box')"
     assert browser.run(f"{box}.scrollWidth <= {box}.clientWidth")
@@ -104,6 +108,7 @@ def test_paper_is_light_and_cuts_nothing(browser: Browser, usual: Path) -> None:
     browser.send("Emulation.setEmulatedMedia", media="")
     browser.run("window.dispatchEvent(new Event('afterprint'))")
     browser.wait_for(f"{READY} && !{legend} && document.querySelector('.plot .main-svg').clientWidth > 688")
+    assert browser.run("document.querySelectorAll('details.more[open]').length") == 0
     assert_quiet(browser)
 
 
@@ -177,7 +182,7 @@ def test_timeline_can_show_another_algorithm(browser: Browser, usual: Path) -> N
         "(() => { const select = document.querySelector('select[data-group=timeline]');"
         " select.value = '1'; select.dispatchEvent(new Event('change')); })()"
     )
-    # Local SGD waits for everybody, so nothing is ever stale.
+    # Local SGD waits for all devices, so nothing is ever stale.
     browser.wait_for(f"{READY} && !{legend}.includes('staleness 1')")
     assert "staleness 0" in browser.run(legend)
     assert_quiet(browser)

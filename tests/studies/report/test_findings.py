@@ -11,14 +11,12 @@ import pytest
 from helpers.made_results import by_hand, make_result
 
 from paota.base.formatting import isolated, listing, percent, quantity, target_percent
-from paota.pages.figure import log_ticks, power_of_ten
 from paota.pages.timeline import stretch_of, timeline_figure
 from paota.results.result import Result
-from paota.studies.report.device_scores import rank_correlation
-from paota.studies.report.findings import headline, what_ran
+from paota.studies.report.devices import rank_correlation
+from paota.studies.report.findings import caveats, headline, results_table, what_ran
 from paota.studies.report.learning import target_section
 from paota.studies.report.report import build
-from paota.studies.report.results import results_table
 from paota.studies.report.study import distinct_names, gather
 from paota.studies.report.timing import staleness_bins
 
@@ -55,7 +53,7 @@ def test_who_is_first_and_by_how_much() -> None:
 def test_equal_times_are_called_equal_and_the_missing_are_named() -> None:
     never = [(0.0, 0.1), (90.0, 0.2)]
     first, _ = said(by_hand({"a": [FAST], "b": [FAST], "c": [never]}))
-    assert first == "a and b reach 80 % at the same time, after 80 simulated seconds; c did not get there."
+    assert first == "a and b reach 80 % at the same time, after 80 simulated seconds; c did not reach it."
 
 
 def test_what_is_shown_as_equal_is_called_a_tie() -> None:
@@ -101,8 +99,7 @@ def test_the_devices_own_data_have_a_sentence_columns_and_figures() -> None:
     study = gather([result])
     # 20 devices from 0.5 to 0.69: the worst two have 0.505; local-sgd, from 0.4, is 10 points below.
     assert said(result)[2] == (
-        "On its own kind of data the worst tenth of the devices sees 50.5 % with paota and cotaf, and 40.5 % with "
-        "local-sgd."
+        "On the devices' own data the worst tenth of them reaches 50.5 % with paota and cotaf, and 40.5 % with local-sgd."
     )
     assert ("On devices' own data", 2) in results_table(study).groups
     assert cells(result)[1][3:5] == ["50.5 % ± 0.0", "5.8 points"]
@@ -121,7 +118,7 @@ def test_rank_correlation_knows_ties() -> None:
 def test_the_highest_target_that_was_reached_counts_and_none_is_said() -> None:
     half = [(0.0, 0.1), (10.0, 0.55)]
     assert said(by_hand({"a": [half]}))[0] == "a reaches 50 % first, after 10 simulated seconds."
-    assert said(by_hand({"a": [[(0.0, 0.1), (10.0, 0.2)]]}))[0] == "Nobody reached 50 %, the lowest target."
+    assert said(by_hand({"a": [[(0.0, 0.1), (10.0, 0.2)]]}))[0] == "No algorithm reached 50 %, the lowest target."
     assert said(by_hand({"a": [half]}, targets=()))[0].startswith("The best final accuracy is 55.0 %")
 
 
@@ -131,9 +128,22 @@ def test_seeds_are_said_to_be_medians() -> None:
     assert plain(what_ran(gather([runs]))) == "1 algorithm, 3 seeds, 100 devices and 1 round on mnist."
 
 
+def test_few_seeds_are_a_caveat_of_a_comparison() -> None:
+    few, enough = (make_result(rounds=3, seeds=seeds, devices=5) for seeds in (3, 5))
+    assert caveats(gather([few])) == ["With 3 seeds the order may be chance; use at least 5 seeds to compare."]
+    assert caveats(gather([enough])) == caveats(gather([by_hand({"a": [FAST]})])) == []
+
+
+def test_equal_numbers_are_bold_alike() -> None:
+    nearly = [*FAST[:2], (80.0, 0.80004)]
+    table = results_table(gather([by_hand({"a": [FAST], "b": [nearly], "c": [SLOW]}, targets=(0.99,))]))
+    assert [[cell.bold for cell in row.cells] for row in table.rows] == [[False, True], [False, True], [True, False]]
+    assert table.groups == [("Test accuracy", 2)]  # no column for a target that no algorithm reached
+
+
 def test_divergence_is_said_and_marked() -> None:
     result = make_result(rounds=10, seeds=2, devices=5, diverged=("cotaf",))
-    assert said(result)[-1] == "cotaf diverged (seed 0 in round 6)."
+    assert "cotaf diverged (seed 0 in round 6)." in said(result)
     assert any(row[0] == "cotaf diverged in 1 seed" for row in cells(result))
 
 
@@ -202,26 +212,15 @@ def test_small_words() -> None:
     assert (quantity(12345.6), quantity(88.64), quantity(40.0)) == ("12,346", "88.6", "40")
 
 
-def test_logarithmic_ticks() -> None:
-    assert log_ticks(10, 1e7)["ticktext"] == ["10¹", "10³", "10⁵", "10⁷"]
-    assert log_ticks(1.4e-9, 2.6e-9)["ticktext"] == ["1.5·10⁻⁹", "2·10⁻⁹", "2.5·10⁻⁹"]
-    assert log_ticks(0.5, 20)["ticktext"] == ["0.5", "1", "2", "5", "10", "20"]
-    assert log_ticks(3.2, 3.3) == {}
-    assert power_of_ten(5e-4) == "5·10⁻⁴"
-    for low, high in ((1e-300, 1e300), (1e-12, 1.0), (7.0, 7.0)):
-        assert len(log_ticks(low, high).get("tickvals", [])) <= 6
-    assert np.isfinite(log_ticks(1e-300, 1e300)["tickvals"]).all()
-
-
 def test_a_timeline_late_in_a_run_is_as_sharp_as_at_its_beginning() -> None:
     """Whole seconds would draw a device that waits while it still trains."""
     records = {
         "device": [0.0], "round": [3000.0], "staleness": [0.0], "start_s": [239_984.25], "finish_s": [239_990.75],
         "time_s": [239_992.125], "version": [2999.0], "weight": [1.0],
     }  # fmt: skip
-    stretch = stretch_of({name: np.array(column) for name, column in records.items()}, start_s=239_984.25)
+    stretch = stretch_of({name: np.array(column) for name, column in records.items()})
     assert stretch is not None
-    waits, trains, sends = timeline_figure({"0": ("paota", stretch)}, title="now").views["0"].traces
+    waits, trains, sends = timeline_figure({"0": ("paota", stretch)}).views["0"].traces
     assert (trains["base"], trains["x"]) == ([239_984.25], [6.5])
     assert waits["x"] == [239_990.75, 239_992.125, None]
     assert sends["x"] == [239_992.125]
@@ -230,6 +229,8 @@ def test_a_timeline_late_in_a_run_is_as_sharp_as_at_its_beginning() -> None:
 def test_one_seed_has_no_whiskers_to_draw_or_to_speak_of() -> None:
     for seeds, whiskers in ((1, False), (3, True)):
         study = gather([make_result(seeds=seeds, rounds=8)])
-        (figure,) = target_section(study).figures
+        section = target_section(study)
+        assert section is not None
+        (figure,) = section.figures
         assert ("whiskers" in figure.caption) == whiskers
         assert ("error_y" in figure.views["seconds"].traces[0]) == whiskers

@@ -60,12 +60,17 @@ def test_has_every_section_and_figure(usual: str) -> None:
     figures = {
         "test-accuracy", "test-loss", "train-loss", "targets", "ready", "staleness", "staleness-mean", "staleness-max",
         "timeline", "amplitude-sum", "weight-square-sum", "noise-std", "transmit-power-w-mean", "transmit-power-w-max",
-        "over-budget",
         "participation", "influence", "weight-by-staleness", "similarity-by-staleness", "spent-energy",
     }  # fmt: skip
     assert set(data_of(usual)["figures"]) == figures
     assert set(re.findall(r'data-figure="([\w-]+)"', usual)) == figures
-    assert all(re.findall(r'role="img" aria-label="([^"]+)"', usual))
+    texts = re.findall(r'role="img" aria-label="([^"]*)"', usual)
+    assert len(texts) == len(figures)
+    assert all(texts)
+    assert any(
+        re.fullmatch(r"Line chart of Test accuracy against simulated seconds. Last values: paota .*%.", t)
+        for t in texts
+    )
 
 
 def test_a_privacy_card_where_updates_were_clipped() -> None:
@@ -94,7 +99,28 @@ def test_figures_say_what_they_show(usual: str) -> None:
     notes = figures["test-accuracy"]["views"]["seconds"]["layout"]["annotations"]
     assert [note["text"] for note in notes] == [f"target {percent}\u202f%" for percent in (50, 60, 70, 80)]
     twins = by_hand({"a": [[(0.0, 0.1), (8.0, 0.8)]], "b": [[(0.0, 0.1), (8.0, 0.8)]], "c": [[(0.0, 0.1), (8.0, 0.5)]]})
-    assert "Dotted lines mark the targets. a and b coincide." in render([twins])
+    page = re.sub(r"<[^>]+>", "", own_part(render([twins])))
+    assert "Dotted lines mark the targets. a and b coincide." in page
+
+
+def test_a_sentence_replaces_figures_of_constants(usual: str) -> None:
+    """Every transmission of the made runs exceeds the budget, so a figure of the share would be flat lines."""
+    intro = re.search(r'<section id="power".*?<p class="intro">(.*?)</p>', usual, re.DOTALL)
+    assert intro
+    assert (
+        "Constant, so not drawn: Devices over the power limit (paota 100.0\u202f%, cotaf 100.0\u202f%)."
+        in intro.group(1)
+    )
+
+
+def test_the_first_figure_of_a_section_is_shown_and_the_others_fold(usual: str) -> None:
+    sections = re.findall(r'<section id="([\w-]+)"(.*?)</section>', usual, re.DOTALL)
+    shown = {
+        name: re.findall(r'data-figure="([\w-]+)"', body.split('<details class="more">')[0]) for name, body in sections
+    }
+    assert [figure for figures in shown.values() for figure in figures] == [
+        "test-accuracy", "targets", "staleness", "timeline", "amplitude-sum", "participation", "spent-energy",
+    ]  # fmt: skip
 
 
 def test_refers_to_nothing_outside_itself(usual: str) -> None:
@@ -142,7 +168,7 @@ CASES: dict[str, dict[str, Any]] = {
     "one round": {"rounds": 1},
     "one device": {"devices": 1, "rounds": 30},
     "one seed": {"seeds": 1},
-    "nobody was ever ready": {"labels": ("paota",), "seeds": 1, "rounds": 1, "devices": 1},
+    "no device was ever ready": {"labels": ("paota",), "seeds": 1, "rounds": 1, "devices": 1},
     "no air": {"labels": ("local-sgd",)},
     "targets never reached": {"rounds": 2, "targets": (0.99,)},
     "no targets": {"targets": ()},
@@ -169,7 +195,7 @@ def test_all_accuracies_unknown() -> None:
     result.trajectories[0].metrics["test_accuracy"][:] = np.nan
     document = render([result])
     assert "test-accuracy" not in data_of(document)["figures"]
-    assert "Nobody reached" in document
+    assert "No algorithm reached" in document
 
 
 def test_a_hundred_thousand_rows_stay_small() -> None:

@@ -177,14 +177,19 @@
   }
 
   // What the window shows at first is drawn before the page counts as loaded: a picture taken then has its figures.
-  const nearby = 400; // px
+  const nearby = 800; // px
+  const folded = (place) => place.closest("details:not([open])");
+  const folds = () => all("details.more:not([open])");
   function drawFirst() {
-    const near = [...plots].filter(([, place]) => place.getBoundingClientRect().top < window.innerHeight + nearby);
+    const near = [...plots].filter(([, place]) => !folded(place) && place.getBoundingClientRect().top < window.innerHeight + nearby);
     near.forEach(([id]) => started.add(id));
     Promise.all(near.map(([id]) => draw(id))).then(pump);
   }
 
-  const wantMissing = () => want([...plots.keys()].filter((id) => !started.has(id)));
+  function wantMissing() {
+    folds().forEach((details) => { details.open = true; });
+    want([...plots.keys()].filter((id) => !started.has(id)));
+  }
   const redraw = (chosen = () => true) => want([...started].filter((id) => chosen(payload.figures[id])));
 
   function watch() {
@@ -332,9 +337,12 @@
   all("[data-save]").forEach((button) => button.addEventListener("click", () =>
     save(document.getElementById(button.dataset.save).textContent, button.dataset.file, "text/plain")));
   window.addEventListener("hashchange", () => { recall(); reflect(); redraw(); });
-  // Printing waits for nobody: every figure is drawn at once, on white, as wide as the paper.
+  // Printing does not wait: every figure is drawn at once, on white, as wide as the paper.
+  let unfolded = [];
   window.addEventListener("beforeprint", () => {
     state.printing = true;
+    unfolded = folds();
+    unfolded.forEach((details) => { details.open = true; });
     document.documentElement.classList.add("printing");
     reflect();
     plots.forEach((_, id) => { started.add(id); draw(id); });
@@ -342,6 +350,7 @@
   window.addEventListener("afterprint", () => {
     state.printing = false;
     document.documentElement.classList.remove("printing");
+    unfolded.forEach((details) => { details.open = false; });
     reflect();
     redraw();
   });

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...pages.export import available, export
-from ...pages.figure import OWN_LEGEND, Figure, Layout, Trace, View, axes, line_chart, log_ticks, numbers, scatter
+from ...pages.figure import OWN_LEGEND, Figure, Trace, View, axes, line_chart, numbers, scatter
 from ...pages.page import Section
 
 TERMS = {
@@ -35,17 +35,15 @@ def bound_figures(columns: Mapping[str, ArrayLike]) -> list[Figure]:
         f"Theorem 1, {form}": (f"{form}_bound", "$accent", dash) for form, dash in FORMS.items()
     }
     lines: list[Trace] = []
-    seen: list[float] = []
     for name, (column, colour, dash) in curves.items():
         values = table.get(column, np.array(np.nan))
         if np.isfinite(values).all():
-            seen += values[values > 0].tolist()
             positive = np.where(values > 0, values, np.nan)
             look = {"color": colour, "dash": dash}
             lines.append(scatter("lines", table["round"], positive, name=name, line=look, hoverinfo="all"))
     figures = [
         line_chart(
-            {"all": (lines, _log(axes("round", log=True, y_hover=".3g"), seen))},
+            {"all": (lines, axes("round", log=True, y_hover=".3g") | OWN_LEGEND)},
             id="bound",
             title="F(wʳ) − F(w*)",
             caption="The measured gap, and the largest gap that each form of the theorem allows.",
@@ -71,8 +69,7 @@ def _terms(means: Mapping[str, list[float]]) -> Figure:
         {"type": "bar", "name": form, "x": [*TERMS.values()], "y": numbers(means[form]), "marker": {"color": colour}}
         for form, colour in (("printed", "$rule"), ("corrected", "$accent"))
     ]
-    seen = [value for values in means.values() for value in values if 0 < value < np.inf]
-    layout = _log(axes("term of G", log=True, y_hover=".3g", category=True), seen) | {"barmode": "group"}
+    layout = axes("term of G", log=True, y_hover=".3g", category=True) | OWN_LEGEND | {"barmode": "group"}
     return Figure(
         id="bound-terms",
         title="Mean over the rounds of each term of Gʳ",
@@ -80,8 +77,3 @@ def _terms(means: Mapping[str, list[float]]) -> Figure:
         alt="Bar chart of the mean of each of the five terms of the bound, printed and corrected.",
         views={"all": View(traces=bars, layout=layout, columns=("term", "mean over the rounds"))},
     )
-
-
-def _log(layout: Layout, seen: list[float]) -> Layout:
-    layout["yaxis"] |= log_ticks(min(seen), max(seen)) if seen else {}
-    return layout | OWN_LEGEND

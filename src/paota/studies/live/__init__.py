@@ -1,1 +1,1 @@
-"""A page that shows a run or a sweep while it is computed."""
+"""A page that shows a run or a sweep while it computes."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ...base.errors import UserError
+from ...base.types import Subcommands
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "watch",
         help="show a run or sweep that is going on as a page that fills",

@@ -1,4 +1,4 @@
-"""Reading a run folder that another process writes, again and again, each time only what is new."""
+"""Repeated reading of a run folder that another process writes; each reading takes only what is new."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,27 +16,29 @@ from ...base.bounded import read_regular
 from ...base.errors import UserError
 from ...base.files import Columns
 from ...base.settings import LARGEST_FLOAT, LARGEST_WHOLE
-from ...callbacks.stream import FILE as TABLE
+from ...base.types import Table
+from ...callbacks.stream import FILE as ROUNDS
 from ...callbacks.stream import LIVE_FILE, check_state
 from ...experiment.files import read_toml
 from ...experiment.sections import check_outline
 from ...results.folder import METRIC_TYPES, UNFINISHED, is_finished
 
 MAX_TABLE_BYTES = 2**28
-STEP_BYTES = 2**23  # of the table, that are parsed at once: cells take more memory than their text
-NEEDED = ("label", "seed", "round")  # columns without which a table says nothing
+STEP_BYTES = 2**23  # parsed at once; cells take more memory than their text
+NEEDED = ("label", "seed", "round")  # columns that every table must have
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """A run as its folder shows it now. `state` is what `live.json` holds, empty before the first.
+    """A run as its folder shows it now.
 
-    `problem` is a sentence where that file cannot be read.
+    `state` is the content of `live.json`, empty before its first version; `problem` is a sentence if that file cannot
+    be read.
     """
 
     name: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    state: dict[str, Any]
+    settings: Table = field(default_factory=dict)
+    state: Table
     metrics: Columns
     finished: bool
     silent_s: float  # since the folder last changed
@@ -45,17 +46,17 @@ class Snapshot:
 
 
 class Follower:
-    """One run folder. Lines that are still being written are left for the next look."""
+    """A reader of one run folder. It leaves unfinished lines for the next reading."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._begin_anew()
-        self._state: dict[str, Any] = {}
+        self._state: Table = {}
         self._problem = ""
         self._changed = time.monotonic()
 
     def look(self) -> Snapshot:
-        """What there is now."""
+        """Return the present state of the folder."""
         finished = is_finished(self.folder)
         state, news = self._read_state(), self._read_table()
         if news or state != self._state:
@@ -67,7 +68,7 @@ class Follower:
             silent_s=time.monotonic() - self._changed, problem=self._problem,
         )  # fmt: skip
 
-    def _read_state(self) -> dict[str, Any]:
+    def _read_state(self) -> Table:
         file, self._problem = self.folder / LIVE_FILE, ""
         try:
             found = files.read_json(file)
@@ -77,11 +78,11 @@ class Follower:
                 return self._state  # not there yet, or removed since
             self._problem = str(error) if isinstance(error, UserError) else f"'{file}' is damaged: {error}"
             return {}
-        state: dict[str, Any] = found
+        state: Table = found
         return state
 
-    def _read_settings(self) -> dict[str, Any]:
-        """As the file has them: a page needs no plug-in."""
+    def _read_settings(self) -> Table:
+        """Return the table of the experiment file; a page needs none of its plug-ins."""
         try:
             table = read_toml(self.folder / "experiment.toml")
             check_outline(table)
@@ -94,15 +95,15 @@ class Follower:
         self._metrics: Columns = {}
 
     def _read_table(self) -> bool:
-        """Take in whole new lines; whether there were any."""
-        file, before = self.folder / TABLE, self._offset
+        """Take in whole new lines; return whether there were any."""
+        file, before = self.folder / ROUNDS, self._offset
         try:
-            if file.stat().st_size < self._offset:  # begun anew: the run was resumed
+            if file.stat().st_size < self._offset:  # a resumed run writes a new table
                 self._begin_anew()
             while whole := self._next_lines(file):
                 self._offset += len(whole)
                 self._take_in(whole.decode("utf-8", "replace"))
-        except (OSError, UserError, csv.Error):  # not there, or not ours
+        except (OSError, UserError, csv.Error):  # missing, or not written by a run
             pass
         return self._offset != before
 
@@ -111,7 +112,7 @@ class Follower:
         return text[: text.rfind(b"\n") + 1]
 
     def _take_in(self, text: str) -> None:
-        """Add whole lines to the table; those that cannot be placed are left out."""
+        """Add whole lines to the table, without lines that have no seed or round."""
         rows = list(csv.reader(io.StringIO(text, newline="")))
         if not self._header:
             self._header, *rows = rows
@@ -126,7 +127,7 @@ class Follower:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a run was begun, or has ended, in this folder."""
+    """Return True if a run has started or ended in this folder."""
     return any((folder / name).is_file() for name in (LIVE_FILE, UNFINISHED, "run.json"))
 
 
@@ -137,7 +138,7 @@ def _column(name: str, cells: tuple[str, ...]) -> np.ndarray:
 
 
 def _number(cell: str) -> float:
-    """NaN for what a run cannot have written."""
+    """Return the number in a cell, NaN for text that no run writes."""
     try:
         value = float(cell)
     except ValueError:

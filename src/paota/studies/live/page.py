@@ -1,92 +1,103 @@
-"""The pages that fill while something runs: one run, or the points of a sweep. Made of the report's own parts."""
+"""Pages that follow a run, or all points of a sweep, while it computes. They consist of the report's own parts."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from ...base.formatting import Score, counted, percent
-from ...pages.figure import Figure, Trace, View, axes, numbers
+from ...base.files import Columns
+from ...base.formatting import Score, counted, duration, percent
+from ...base.types import Table as Unit
 from ...pages.page import Page, Section, Table, TableCell, TableRow
-from ...pages.timeline import stretch_of, timeline_figure
 from ..report.learning import learning_section
-from ..report.study import Study, gather
+from ..report.study import Part, Study, run_of, study_of
 from .follow import Snapshot
 
 POINTS = 200  # of a curve
 QUIET_S = 60.0  # without news, after which the page says so
-NEXT = "now"  # where the page asks for news, relative to its own address
+NEXT = "now"  # address of the news, relative to the page's own
 
 
 def run_page(run: Snapshot, *, report: bool = False, home: str = "") -> Page:
-    """One run. `report`: its report can be asked for too; `home`: the address of the sweep that it is a point of."""
+    """Return the page of one run.
+
+    Args:
+        run: its present state.
+        report: whether the server has its report too.
+        home: address of the sweep that the run belongs to.
+    """
     study = _study(run)
     sections = [_progress_section(run, study)]
     if study is not None:
-        sections.append(_without_prose(learning_section(study, POINTS)))
-    if run.state.get("loud"):
-        sections.append(_now_section(run, study))
+        sections.append(replace(learning_section(study, POINTS), intro="The line is the median over the seeds."))
     return Page(
-        kind="PAOTA live", title=f"{run.name}: live", heading=run.name, ran=_in_words(run), findings=_sentences(run),
+        kind="PAOTA live", title=f"{run.name}: live", heading=run.name, ran=_size(run), findings=_sentences(run),
         sections=sections, legend=[entry.style for entry in study.drawn] if study else [], follow=NEXT,
         links={**({"All points": home} if home else {}), **({"Report": "report.html"} if report else {})},
     )  # fmt: skip
 
 
 def sweep_page(name: str, places: Sequence[str], points: Sequence[Snapshot], *, report: bool = False) -> Page:
-    """All points of a sweep: how far each is, with a link to its own page."""
+    """Return the page of a sweep: the progress of each point, with a link to its own page.
+
+    Args:
+        name: of the sweep.
+        places: of the points in the grid, as text.
+        points: their present states.
+        report: whether the server has the report of the sweep too.
+    """
     done = sum(point.finished for point in points)
-    under_way = sum(_begun(point) and not point.finished for point in points)
+    running = sum(bool(point.state) and not point.finished for point in points)
     rows = [
         TableRow(
-            head=TableCell(text=place, link=f"points/{number}/" if _begun(point) or point.finished else ""),
-            cells=[TableCell(text=_state_of(point)), TableCell(text=_share_of(point)), TableCell(text=_best_of(point))],
+            head=TableCell(text=place, link=f"points/{number}/" if point.state or point.finished else ""),
+            cells=[
+                TableCell(text=_state_of(point)),
+                TableCell(text=_share_of(point)),
+                TableCell(text=_scores_of(point)),
+            ],
         )
         for number, (place, point) in enumerate(zip(places, points, strict=True))
     ]
     score = _score(points[0]).name if points else "accuracy"
     table = Table(label="Points", heads=["point", "state", "done", f"newest {score}"], rows=rows)
-    words = f"{done} of {counted(len(points), 'point')} finished, {under_way} under way."
     return Page(
-        kind="PAOTA live", title=f"{name}: live", heading=name, ran="A sweep.", findings=[words],
-        sections=[Section(id="points", title="Points", intro="As the grid has them.", tables=[table])],
+        kind="PAOTA live", title=f"{name}: live", heading=name, ran="A sweep.",
+        findings=[f"{done} of {counted(len(points), 'point')} finished, {running} running."],
+        sections=[Section(id="points", title="Points", intro="In the order of the grid.", tables=[table])],
         follow=NEXT, links={"Report": "report.html"} if report else {},
     )  # fmt: skip
 
 
 def _study(run: Snapshot) -> Study | None:
-    """What has been told so far, as the report reads a result."""
-    if not run.metrics or not len(run.metrics["round"]):
+    """Return the rows so far as the report's own data, or None before the first row."""
+    rows = run.metrics
+    if not rows or not len(rows["round"]):
         return None
-    labels = dict.fromkeys(unit["label"] for unit in run.state.get("units", ()))
-    summary = {
-        "seeds": np.unique(run.metrics["seed"]).astype(int).tolist(),
-        "targets": run.settings.get("targets", []),
-        "algorithms": {label: {} for label in labels},
-    }
-    experiment = SimpleNamespace(name=run.name, to_dict=lambda: run.settings)
-    told: Any = SimpleNamespace(
-        experiment=experiment,
-        info={"score": _score(run).name},
-        metrics=run.metrics,
-        devices={},
-        device_scores={},
-        summary=summary,
-    )
-    return gather([told])
+    labels = dict.fromkeys([*(str(unit["label"]) for unit in run.state.get("units", ())), *map(str, rows["label"])])
+    found = [Part(run=0, label=label, metrics=_rows_of(rows, label), devices={}, summary={}) for label in labels]
+    summary = {"seeds": np.unique(rows["seed"]), "targets": run.settings.get("targets", [])}
+    whole = run_of(run.name, run.settings, {"score": _score(run).name}, summary)
+    return study_of([whole], [part for part in found if len(part.metrics["round"])])
+
+
+def _rows_of(rows: Columns, label: str) -> Columns:
+    """Return the rows of one label, sorted by seed and round."""
+    order = np.lexsort((rows["round"], rows["seed"]))
+    order = order[rows["label"][order] == label]
+    return {name: values[order] for name, values in rows.items()}
 
 
 def _score(run: Snapshot) -> Score:
     return Score(run.state.get("score", "accuracy"))
 
 
-def _units(run: Snapshot) -> dict[str, list[dict[str, Any]]]:
-    """By label, in the experiment's order."""
-    units: dict[str, list[dict[str, Any]]] = {}
+def _units(run: Snapshot) -> dict[str, list[Unit]]:
+    """Return the units by label, in the experiment's order."""
+    units: dict[str, list[Unit]] = {}
     for unit in run.state.get("units", ()):
         units.setdefault(str(unit["label"]), []).append(unit)
     return units
@@ -99,7 +110,7 @@ def _progress_section(run: Snapshot, study: Study | None) -> Section:
             head=TableCell(text=label),
             series=series.get(label),
             cells=[
-                TableCell(text=_doing(run, label, units)),
+                TableCell(text=_state_of_label(run, label, units)),
                 TableCell(text=f"{sum(u['done'] for u in units):,} of {sum(u['rounds'] for u in units):,}"),
                 TableCell(text=_newest(run, units)),
             ],
@@ -111,7 +122,7 @@ def _progress_section(run: Snapshot, study: Study | None) -> Section:
     return Section(id="progress", title="Progress", intro="Rounds over all seeds.", tables=[table])
 
 
-def _doing(run: Snapshot, label: str, units: list[dict[str, Any]]) -> str:
+def _state_of_label(run: Snapshot, label: str, units: list[Unit]) -> str:
     since = run.state.get("compiling", {}).get(label)
     if since is not None and not run.state.get("ended"):
         return f"compiling, {max(0.0, time.time() - since):.0f} s"
@@ -121,122 +132,51 @@ def _doing(run: Snapshot, label: str, units: list[dict[str, Any]]) -> str:
     )
 
 
-def _newest(run: Snapshot, units: list[dict[str, Any]]) -> str:
+def _newest(run: Snapshot, units: list[Unit]) -> str:
     known = [unit["accuracy"] for unit in units if unit["accuracy"] is not None]
     return _score(run).show(float(np.median(known))) if known else "–"
 
 
-def _in_words(run: Snapshot) -> str:
+def _size(run: Snapshot) -> str:
     units = run.state.get("units", ())
     seeds = len({unit["seed"] for unit in units})
     return (
-        f"{counted(len(_units(run)), 'algorithm')}, {counted(seeds, 'seed')}." if units else "A run that has not begun."
+        f"{counted(len(_units(run)), 'algorithm')}, {counted(seeds, 'seed')}." if units else "The run has not started."
     )
 
 
 def _sentences(run: Snapshot) -> list[str]:
-    """Finished or not, how fast, what is left."""
+    """Return the state of the run, its speed, and what remains."""
     if run.finished:
         return ["Finished."]
     if run.problem:
         return [f"{run.problem}."]
     if run.state.get("ended"):
-        return ["It was interrupted; what is done is saved."]
+        return ["The run was interrupted; its finished trajectories are saved."]
     units = run.state.get("units", ())
     left = sum(u["rounds"] - u["done"] for u in units if u["state"] in ("waiting", "running"))
     speed = run.state.get("rounds_per_second")
-    words = [f"{left:,} rounds are left."]
+    said = [f"{left:,} rounds are left."]
     if speed:
-        words = [f"{speed:.3g} rounds a second; {left:,} rounds are left, about {_duration(left / speed)}."]
+        said = [f"{speed:.3g} rounds a second; {left:,} rounds are left, about {duration(left / speed)}."]
+    elif compiling := run.state.get("compiling"):
+        first_s = max(0.0, time.time() - min(compiling.values()))
+        said = [
+            f"Compiling the programs of {', '.join(compiling)} for {duration(first_s)}; then {left:,} rounds follow."
+        ]
+    elif not units:
+        said = ["Waiting for the run to start."]
     if run.silent_s > QUIET_S:
-        words.append(
-            f"Nothing new for {_duration(run.silent_s)}: it may have been ended, or its folder is out of reach."
+        said.append(
+            f"Nothing new for {duration(run.silent_s)}: the run may have ended, or its folder may be out of reach."
         )
-    return words
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _now_section(run: Snapshot, study: Study | None) -> Section:
-    series = {entry.label: entry.index for entry in study.entries} if study else {}
-    figures = [_loudness(run.state["loud"], series)]
-    stretches = {}
-    for number, (label, columns) in enumerate(run.state.get("timeline", {}).items()):
-        rows = {name: np.array(column, float) for name, column in columns.items() if name != "seed"}
-        if (stretch := stretch_of(rows, start_s=float(np.fmin.reduce(rows["start_s"], initial=np.inf)))) is not None:
-            stretches[str(number)] = (label, stretch)
-    if stretches:
-        figures.append(timeline_figure(stretches, title="The newest rounds: who trains, who waits, who sends"))
-    return Section(
-        id="devices",
-        title="Devices now",
-        intro="The newest round of each algorithm that somebody took part in.",
-        figures=figures,
-    )
-
-
-def _loudness(loud: dict[str, Any], series: dict[str, int]) -> Figure:
-    """Bars: the amplitude with which each device of the newest round arrived; digitally, its weight."""
-    rounds = ", ".join(f"{label}: round {now['round']}" for label, now in loud.items())
-    return Figure(
-        id="loud",
-        title="Who transmits how loud",
-        caption="Each bar is a device of the newest round; how loud it arrives is how much it counts.",
-        alt=f"Bar chart of the devices' amplitudes. {rounds}.",
-        views={str(number): _loud_view(now, label, series) for number, (label, now) in enumerate(loud.items())},
-        group="loud",
-        choices={str(number): label for number, label in enumerate(loud)},
-        wide=True,
-        height_px=280,
-    )
-
-
-def _loud_view(now: dict[str, Any], label: str, series: dict[str, int]) -> View:
-    device, power, weight, staleness = (
-        np.array(now[name], float) for name in ("device", "amplitude", "weight", "staleness")
-    )
-    analog = bool(np.isfinite(power).any())
-    name = "amplitude at the server" if analog else "weight in the average"
-    details = [numbers(row) for row in np.stack([device, power, weight, staleness], axis=1)]
-    trace: Trace = {
-        "type": "bar",
-        "x": numbers(device),
-        "y": numbers(power if analog else weight),
-        "customdata": details,
-        "hovertemplate": f"device %{{x}}<br>{name} %{{y:.3~g}}<br>staleness %{{customdata[3]}}<extra></extra>",
-    }
-    layout = axes(f"device (round {now['round']:,}, seed {now['seed']})", from_zero=True) | {"hovermode": "closest"}
-    layout["yaxis"]["title"] = {"text": name}
-    return View(
-        traces=[trace | ({"series": series[label]} if label in series else {"name": label})],
-        layout=layout,
-        columns=("device", name),
-        record_columns=("device", "amplitude", "weight", "staleness"),
-    )
-
-
-def _without_prose(section: Section) -> Section:
-    """The report's figures under a shorter sentence."""
-    return Section(
-        id=section.id,
-        title=section.title,
-        intro="So far; the line is the median over the seeds.",
-        figures=section.figures,
-    )
-
-
-def _begun(point: Snapshot) -> bool:
-    return bool(point.state)
+    return said
 
 
 def _state_of(point: Snapshot) -> str:
     if point.finished:
         return "finished"
-    if not _begun(point):
+    if not point.state:
         return "unreadable" if point.problem else "waiting"
     return "interrupted" if point.state.get("ended") else "running"
 
@@ -249,6 +189,6 @@ def _share_of(point: Snapshot) -> str:
     return percent(sum(u["done"] for u in units) / total, 0) if total else "–"
 
 
-def _best_of(point: Snapshot) -> str:
+def _scores_of(point: Snapshot) -> str:
     shown = [f"{label} {_newest(point, units)}" for label, units in _units(point).items()]
     return ", ".join(shown) or "–"

@@ -1,4 +1,4 @@
-"""The live page's server: on this machine only, behind an address that cannot be guessed, and it only ever reads."""
+"""The server of the live page. It is reachable from this machine only, behind a random address, and writes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from ...base.bounded import read_regular
@@ -25,20 +25,21 @@ from .follow import Follower, is_run
 from .page import NEXT, run_page, sweep_page
 
 HOST = "127.0.0.1"
-LOOK_S = 3.0  # an open page asks for news more often than that
+NEWS_S = 3.0  # an open page asks for news more often than this
 MAX_REPORT_BYTES = 2**26
 MOST_CONNECTIONS = 32
-LONGEST_S = 30.0  # that a connection lasts
-SPARE = 32  # file descriptors that are left to the run
+LONGEST_S = 30.0  # duration of a connection
+SPARE = 32  # file descriptors reserved for the run
+Request: TypeAlias = socket.socket | tuple[bytes, socket.socket]  # as the base class declares it
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Serves the pages of one run or sweep folder at `address`.
+    """A server of the pages of one run or sweep folder at `address`.
 
-    Connections are few and short, and the last file descriptors are not for them: they cannot stop the run.
+    Connections are few and short, and the last file descriptors are reserved for the run, so they cannot stop it.
 
     Args:
-        folder: of a run or a sweep, going on or finished.
+        folder: folder of a running or finished run or sweep.
         port: on 127.0.0.1; 0 takes a free one.
     """
 
@@ -49,8 +50,8 @@ class LiveServer(ThreadingHTTPServer):
             raise UserError(f"there is no folder '{folder}' to watch")
         self.folder, self.token, self._lock = folder, secrets.token_urlsafe(16), threading.Lock()
         self._followers: dict[Path, Follower] = {}
-        self._ends: dict[Any, float] = {}  # open connections, the oldest first, and when their time is over
-        self._asked = -math.inf  # when a page was asked for last
+        self._ends: dict[socket.socket, float] = {}  # open connections, the oldest first, and the ends of their time
+        self._asked = -math.inf  # time of the last request for a page
         self._sweep = (folder / "sweep.json").is_file()
         if not self._sweep and not is_run(folder):
             raise UserError(f"'{folder}' holds neither a run nor a sweep to watch")
@@ -61,31 +62,32 @@ class LiveServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where a browser on this machine finds the page."""
+        """The address of the page for a browser on this machine."""
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def start(self) -> None:
-        """Serve from a thread of its own, until the process ends or `shutdown`."""
+        """Serve from a new thread until `shutdown` or the end of the process."""
         threading.Thread(target=self.serve_forever, name="paota live", daemon=True).start()
 
     def wait_for_a_last_look(self) -> None:
-        """Return when a page that was open lately has asked once more, or does not any more."""
+        """Wait until an open page has asked once more or is closed, then stop serving."""
         ended = time.monotonic()
-        while time.monotonic() - self._asked < LOOK_S and self._asked < ended:
+        while time.monotonic() - self._asked < NEWS_S and self._asked < ended:
             time.sleep(0.05)
         self.shutdown()
         self.server_close()
 
-    def get_request(self) -> tuple[socket.socket, Any]:
-        """The next connection; where no file descriptor is left for it, the run gets the time to free some."""
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
+        """Return the next connection; without a free file descriptor, give the run time to free some."""
         try:
             return super().get_request()
         except OSError:
             time.sleep(0.5)
             raise
 
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Admit a connection if there is room for it; if not, make some for the next."""
+    def verify_request(self, request: Request, client_address: object) -> bool:
+        """Admit a connection if there is room for it; if not, close the oldest one."""
+        assert isinstance(request, socket.socket)
         if len(self._ends) < MOST_CONNECTIONS and _descriptors_above(request.fileno()) > SPARE:
             self._ends[request] = time.monotonic() + LONGEST_S
             return True
@@ -94,23 +96,24 @@ class LiveServer(ThreadingHTTPServer):
         return False
 
     def service_actions(self) -> None:
-        """End the connections whose time is over; the server does this about twice a second."""
+        """Close the connections whose time is over; the server calls this about twice a second."""
         for request, end in list(self._ends.items()):
             if end < time.monotonic():
                 _end(request)
 
-    def shutdown_request(self, request: Any) -> None:
+    def shutdown_request(self, request: Request) -> None:
+        assert isinstance(request, socket.socket)
         self._ends.pop(request, None)
         super().shutdown_request(request)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away in the middle is nothing to tell of."""
+    def handle_error(self, request: Request, client_address: object) -> None:
+        """Print an error, but not that a browser closed its connection."""
         if not isinstance(error := sys.exception(), OSError):
             print(printable(f"paota: the live page could not answer: {error!r}"), file=sys.stderr)
 
     def page(self, path: str) -> Page | None:
-        """The page at a path below the token; None if there is none."""
-        with self._lock:  # followers are not for two threads at once
+        """Return the page at a path below the token, or None if there is none."""
+        with self._lock:  # a follower serves one thread at a time
             self._asked = time.monotonic()
             if not path:
                 return self._sweep_page() if self._sweep else self._run_page(self.folder)
@@ -121,7 +124,7 @@ class LiveServer(ThreadingHTTPServer):
             return None
 
     def report(self) -> Path | None:
-        """The report of the whole folder, once it is written."""
+        """Return the report of the whole folder, or None before it is written."""
         file = self.folder / "report.html"
         return file if file.is_file() and (self._sweep or is_finished(self.folder)) else None
 
@@ -143,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "paota", ""
 
     def do_GET(self) -> None:
-        """`/TOKEN/`, `/TOKEN/now`, `/TOKEN/report.html`, and the same below `points/N/`. Everything else is not found."""
+        """Answer `/TOKEN/`, `/TOKEN/now`, `/TOKEN/report.html`, and the same below `points/N/`; all else is not found."""
         try:
             path = urlsplit(self.path).path
         except ValueError:
@@ -167,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _content(self, path: str) -> bytes | None:
         known = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
-        if self.headers.get("Host") not in known:  # another name that was made to point here
+        if self.headers.get("Host") not in known:  # another name that points to this machine
             return None
         token, _, rest = path.lstrip("/").partition("/")
         if not hmac.compare_digest(token.encode(), self.server.token.encode()):
@@ -183,12 +186,12 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         return (render_news(page) if last == NEXT else render(page)).encode("utf-8")
 
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: the terminal shows the run."""
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Log nothing: the terminal shows the run."""
 
 
 def _descriptors_above(descriptor: int) -> int:
-    """How many file descriptors are free at most: a new one has the lowest number that is free."""
+    """Return an upper bound of the free file descriptors: a new one has the lowest free number."""
     try:
         import resource
     except ImportError:  # a system without such limits
@@ -197,7 +200,8 @@ def _descriptors_above(descriptor: int) -> int:
     return SPARE + 1 if limit == resource.RLIM_INFINITY else limit - descriptor - 1
 
 
-def _end(connection: socket.socket) -> None:
-    """Let the thread that serves a connection find it closed."""
+def _end(connection: Request) -> None:
+    """Close a connection; the thread that serves it then ends."""
+    assert isinstance(connection, socket.socket)
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ...base.errors import UserError
+from ...base.types import Subcommands
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser("report", help="render the report of a run, or compare several runs in one page")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     parser.add_argument(
@@ -23,13 +23,8 @@ def run(args: argparse.Namespace) -> int:
     from .report import write
 
     results = [load(folder, check=not args.unchecked) for folder in args.runs]
-    out = (
-        Path(args.out)
-        if args.out
-        else Path(args.runs[0]) / "report.html"
-        if len(results) == 1
-        else Path("comparison.html")
-    )
+    usual = Path(args.runs[0]) / "report.html" if len(results) == 1 else Path("comparison.html")
+    out = Path(args.out) if args.out else usual
     if not out.parent.is_dir():
         raise UserError(f"--out: there is no folder '{out.parent}'")
     write(results, out)

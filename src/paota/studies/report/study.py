@@ -1,91 +1,90 @@
-"""What the report talks about: the runs, and one `Entry` for each algorithm label of each run.
-
-Everything that later modules need is gathered here once, so that a figure never asks which run a row came from.
-"""
+"""The data of a report: the runs, and one `Entry` for each algorithm label of each run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...base.files import Columns
 from ...base.formatting import Score
-from ...pages.curves import Rows, number
+from ...base.types import Settings
+from ...pages.curves import number
 from ...pages.figure import Style
 from ...pages.palette import MOST_SERIES, style_of
 
-
-class ResultLike(Protocol):
-    """The part of `paota.Result` that the report reads."""
-
-    @property
-    def experiment(self) -> Any:
-        """The resolved experiment: `name`, and `to_dict()` for the settings."""
-
-    @property
-    def info(self) -> Mapping[str, Any]:
-        """Versions, machine, and `deployment` if it was one."""
-
-    @property
-    def metrics(self) -> Mapping[str, np.ndarray]:
-        """One row for each label, seed and round, as in metrics.csv."""
-
-    @property
-    def devices(self) -> Mapping[str, np.ndarray]:
-        """One row for each contribution of a device."""
-
-    @property
-    def device_scores(self) -> Mapping[str, np.ndarray]:
-        """One row for each device at some looks: how well the model does on its own kind of data."""
-
-    @property
-    def summary(self) -> Mapping[str, Any]:
-        """As in summary.json."""
+if TYPE_CHECKING:
+    from ...results.result import Result, Trajectory
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One experiment: its settings, where it ran, and the time at which its algorithms are compared."""
+    """One experiment: its settings, its machine, and the time at which its algorithms are compared."""
 
     name: str
-    settings: Mapping[str, Any]
-    info: Mapping[str, Any]
+    settings: Settings
+    info: Settings
     seeds: tuple[int, ...]
     targets: tuple[float, ...]
     equal_time_s: float | None
-    power_limits_w: tuple[float, ...]
-    devices: int | None
-    dataset: str | None
-    score: str
+
+    @property
+    def score(self) -> str:
+        """The name of the models' score."""
+        return str(self.info.get("score", "accuracy"))
+
+    @property
+    def dataset(self) -> str | None:
+        """The name of the data set, where the settings give it."""
+        return _section(self.settings, "data").get("dataset")
+
+    @property
+    def devices(self) -> int | None:
+        """The number of devices, where the settings give it."""
+        devices = number(_section(self.settings, "data").get("devices"))
+        return None if devices is None else int(devices)
+
+    @property
+    def power_limits_w(self) -> set[float]:
+        """P_max of the experiment and of the algorithms that have their own."""
+        parts = [self.settings, *self.settings.get("algorithms", ())]
+        limits = (number(_section(part, "power").get("max_power_w")) for part in parts)
+        return {limit for limit in limits if limit and limit > 0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One algorithm label of one run: the unit that gets a style, a legend button and a table row.
+class Part:
+    """One algorithm label of the run at position `run`.
 
-    `metrics`, `devices` and `scores` are its rows, `summary` its part of summary.json, `run` the position of its run.
+    `metrics` and `devices` are its rows of all seeds, with a column `seed`. `summary` is its part of summary.json.
     """
 
-    index: int
-    style: Style
     run: int
     label: str
-    metrics: Rows
-    devices: Rows
-    scores: Rows
-    summary: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """The label, with the run's name before it when there are several runs."""
-        return self.style.name
+    metrics: Columns
+    devices: Columns
+    trajectories: Sequence[Trajectory] = ()
+    summary: Settings
 
     @property
     def seeds(self) -> np.ndarray:
-        """Its seeds, in order."""
+        """Its seeds, in ascending order."""
         return np.unique(self.metrics["seed"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry(Part):
+    """A part with its place and style in the report: it has a legend button and a row of the table."""
+
+    index: int
+    style: Style
+
+    @property
+    def name(self) -> str:
+        """The label, after the name of the run if there are several runs."""
+        return self.style.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,17 +101,17 @@ class Study:
 
     @property
     def several(self) -> bool:
-        """Whether runs are compared."""
+        """Whether the report compares runs."""
         return len(self.runs) > 1
 
     @property
     def targets(self) -> tuple[float, ...]:
-        """The accuracies that some run set as a target, ascending."""
+        """The target accuracies of all runs, ascending."""
         return tuple(sorted({target for run in self.runs for target in run.targets}))
 
     @property
     def score(self) -> Score:
-        """What the models are judged by; "score" where the runs do not agree."""
+        """The models' score; "score" where the runs do not agree."""
         names = {run.score for run in self.runs}
         return Score(names.pop() if len(names) == 1 else "score")
 
@@ -124,99 +123,69 @@ class Study:
         return min(known) if len(known) == len(times) and known else None
 
 
-def gather(results: Sequence[ResultLike]) -> Study:
-    """Read the runs; with several of them every label is prefixed by its run's name."""
-    names = distinct_names([_called(result) for result in results])
-    summaries = [result.summary for result in results]  # computed at each access, so asked for once
-    runs = tuple(_run(*each) for each in zip(names, results, summaries, strict=True))
-    found = [
-        (position, label, metrics, devices, scores)
-        for position, result in enumerate(results)
-        for label, metrics, devices, scores in _split_by_label(result, summaries[position])
-    ]
-    styles = style_of([(position, label) for position, label, *_ in found])
-    entries = tuple(
-        Entry(
-            index=index,
-            style=Style(name=f"{names[position]}: {label}" if len(results) > 1 else label, colour=colour, dash=dash),
-            run=position,
-            label=label,
-            metrics=metrics,
-            devices=devices,
-            scores=scores,
-            summary=summaries[position].get("algorithms", {}).get(label, {}),
-        )
-        for index, ((position, label, metrics, devices, scores), (colour, dash)) in enumerate(
-            zip(found, styles, strict=True)
-        )
+def gather(results: Sequence[Result]) -> Study:
+    """Return the runs as a study; with several of them every label is prefixed by its run's name."""
+    runs, parts = [], []
+    names = distinct_names([_name_of(result) for result in results])
+    for position, (name, result) in enumerate(zip(names, results, strict=True)):
+        summary = result.summary  # computed at each access
+        runs.append(run_of(name, result.experiment.to_dict(), result.info, summary))
+        for label in result.labels:
+            own = replace(result, trajectories=result.of(label))
+            parts.append(
+                Part(
+                    run=position,
+                    label=label,
+                    metrics=own.metrics,
+                    devices=own.devices,
+                    trajectories=own.trajectories,
+                    summary=summary["algorithms"][label],
+                )
+            )
+    return study_of(runs, parts)
+
+
+def run_of(name: str, settings: Settings, info: Settings, summary: Settings) -> Run:
+    """Return a run from its resolved settings, the `info` of its result, and its summary."""
+    return Run(
+        name=name,
+        settings=settings,
+        info=info,
+        seeds=tuple(int(seed) for seed in summary["seeds"]),
+        targets=tuple(float(target) for target in summary["targets"]),
+        equal_time_s=number(summary.get("equal_time_s")),
     )
-    return Study(runs=runs, entries=entries)
 
 
-def _called(result: ResultLike) -> str:
-    """A deployment is named as one: it is mostly compared with the simulation of the same file."""
-    name = str(result.experiment.name)
-    return f"{name}, deployed" if "deployment" in result.info else name
+def study_of(runs: Sequence[Run], parts: Sequence[Part]) -> Study:
+    """Return the study of all parts, each with a style of its own."""
+    styles = style_of([(part.run, part.label) for part in parts])
+    names = [f"{runs[part.run].name}: {part.label}" if len(runs) > 1 else part.label for part in parts]
+    entries = [
+        Entry(**vars(part), index=index, style=Style(name=names[index], colour=styles[index][0], dash=styles[index][1]))
+        for index, part in enumerate(parts)
+    ]
+    return Study(runs=tuple(runs), entries=tuple(entries))
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Two runs of the same name become `name` and `name (2)`."""
-    taken: set[str] = set()
-    distinct = []
+    """Return the names with a number after each that appeared before: `name`, `name (2)`."""
+    distinct: list[str] = []
     for name in names:
         candidate, copy = name, 1
-        while candidate in taken:
+        while candidate in distinct:
             copy += 1
             candidate = f"{name} ({copy})"
-        taken.add(candidate)
         distinct.append(candidate)
     return distinct
 
 
-def _run(name: str, result: ResultLike, summary: Mapping[str, Any]) -> Run:
-    settings = result.experiment.to_dict()
-    devices = number(_section(settings, "data").get("devices"))
-    return Run(
-        name=name,
-        settings=settings,
-        info=result.info,
-        seeds=tuple(int(seed) for seed in summary.get("seeds", ())),
-        targets=tuple(float(target) for target in summary.get("targets", ())),
-        equal_time_s=number(summary.get("equal_time_s")),
-        power_limits_w=_power_limits_w(settings),
-        devices=None if devices is None else int(devices),
-        dataset=_section(settings, "data").get("dataset"),
-        score=str(result.info.get("score", "accuracy")),
-    )
+def _name_of(result: Result) -> str:
+    """Return the run's name, with a mark for a deployment: it is often compared with the simulation of its file."""
+    name = str(result.experiment.name)
+    return f"{name}, deployed" if "deployment" in result.info else name
 
 
-def _power_limits_w(settings: Mapping[str, Any]) -> tuple[float, ...]:
-    """P_max of the experiment and of the algorithms that have one of their own."""
-    entries = [settings, *settings.get("algorithms", ())]
-    limits = (number(_section(entry, "power").get("max_power_w")) for entry in entries)
-    return tuple(sorted({limit for limit in limits if limit and limit > 0}))
-
-
-def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _section(settings: Settings, name: str) -> Settings:
     section = settings.get(name)
     return section if isinstance(section, Mapping) else {}
-
-
-def _split_by_label(result: ResultLike, summary: Mapping[str, Any]) -> Iterator[tuple[str, Rows, Rows, Rows]]:
-    """The rows of each label (metrics, devices, scores), in the summary's order; metrics sorted by seed and round."""
-    metrics, devices, scores = result.metrics, result.devices, result.device_scores
-    in_rows = np.unique(_texts(metrics.get("label"))).tolist()
-    in_summary = [str(label) for label in summary.get("algorithms", {})]
-    for label in dict.fromkeys([label for label in in_summary if label in in_rows] + in_rows):
-        mine, records, served = (_with_label(table, label) for table in (metrics, devices, scores))
-        order = np.lexsort((mine["round"], mine["seed"]))
-        yield label, {name: values[order] for name, values in mine.items()}, records, served
-
-
-def _with_label(table: Mapping[str, np.ndarray], label: str) -> Rows:
-    chosen = _texts(table.get("label")) == label
-    return {name: np.asarray(values)[chosen] for name, values in table.items()}
-
-
-def _texts(values: Any) -> np.ndarray:
-    return np.array([], dtype=str) if values is None else np.asarray(values).astype(str)

@@ -21,7 +21,6 @@ from ...pages.figure import (
     level,
     line,
     line_chart,
-    log_ticks,
     numbers,
     together,
     whiskers,
@@ -66,9 +65,7 @@ def gap(evidence: Evidence) -> Section:
     for setting, name, n0 in ((evidence.quiet, "quiet", QUIET_DBM), (evidence.loud, "loud", LOUD_DBM)):
         sources = {m: setting if m in setting else evidence.quiet for m in METHOD_LABELS}  # Local SGD has no channel
         curves = {m: _mean(np.arange(s[m].objective.shape[1]), evidence.gap(s, m)) for m, s in sources.items()}
-        seen = [value for curve in curves.values() for value in curve.middle if value > 0]
         layout = axes("round", log=True, y_hover=".3g")
-        layout["yaxis"] |= log_ticks(min(seen), max(seen)) if seen else {}
         panels.append(
             line_chart(
                 {"all": (_lines(curves, positive=True), layout)},

@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...base.errors import UserError
-from ...base.formatting import percent, quantity
-from ...base.types import Json, Subcommands
+from ..base.errors import UserError
+from ..base.formatting import duration, percent, quantity
+from ..base.types import Json, Subcommands
 
 if TYPE_CHECKING:
-    from ...base.types import Floats
-    from ...timing.fleet import Description
+    from ..base.types import Floats
+    from ..timing.fleet import Description
 
 QUANTILES = (0.1, 0.5, 0.9)
 
@@ -38,8 +38,8 @@ def add_parser(commands: Subcommands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     # Imported here: NumPy would slow every command's start.
-    from ...timing.fleet import describe
-    from ...timing.fleet_files import read_fleet
+    from ..timing.fleet import describe
+    from ..timing.fleet_files import read_fleet
 
     file = Path(args.file)
     repeat_s = args.repeat
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _make(args: argparse.Namespace, file: Path) -> float:
     """Write a synthetic fleet; returns the seconds after which it repeats."""
-    from ...timing.fleet_files import write_fleet
-    from ...timing.synthetic_fleets import DAY_S, make_fleet
+    from ..timing.fleet_files import write_fleet
+    from ..timing.synthetic_fleets import DAY_S, make_fleet
 
     if not file.parent.is_dir():
         raise UserError(f"there is no folder '{file.parent}'")
@@ -103,10 +103,10 @@ def _show(file: Path, found: Description) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from ...terminal.tables import print_table
+    from ..terminal.tables import print_table
 
     console = Console()
-    console.print(Text(f"{file}: {found.devices:,} devices, {found.rows:,} rows, {_duration(found.span_s)}"))
+    console.print(Text(f"{file}: {found.devices:,} devices, {found.rows:,} rows, {duration(found.span_s)}"))
     for sentence in _sentences(found):
         console.print(Text(f"- {sentence}"))
     spreads = {"available for, min": found.stay_s / 60, "away for, min": found.gap_s / 60, **found.rates}
@@ -126,20 +126,11 @@ def _sentences(found: Description) -> list[str]:
     if found.never:
         said.append(f"{found.never:,} of {found.devices:,} devices are never available.")
     if len(found.stay_s):
-        away = f", and the median absence is {_duration(_quantiles(found.gap_s)[1])}" if len(found.gap_s) else ""
-        said.append(f"The median stay of a device is {_duration(_quantiles(found.stay_s)[1])}{away}.")
+        away = f", and the median absence is {duration(_quantiles(found.gap_s)[1])}" if len(found.gap_s) else ""
+        said.append(f"The median stay of a device is {duration(_quantiles(found.stay_s)[1])}{away}.")
     if not found.repeats:
         said.append("The state of the last rows holds for good; timing.fleet_repeat_s would let the file start over.")
     return said
-
-
-def _duration(seconds: float) -> str:
-    """Seconds in the unit that fits."""
-    for unit, size in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
-        if seconds >= 2 * size or (unit == "days" and seconds == size):
-            number = seconds / size
-            return f"{number:.3g} {unit if number != 1 else unit[:-1]}"
-    return f"{seconds:.3g} s"
 
 
 def _clock(seconds: float) -> str:

@@ -1,1 +1,0 @@
-"""What is in a trace of devices that come and go."""
