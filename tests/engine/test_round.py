@@ -14,7 +14,7 @@ from paota import simulate
 from paota.base.units import dbm_to_w
 from paota.experiment.experiment import Experiment
 from paota.simulate import prepare
-from paota.simulate.schedule import Schedule
+from paota.simulate.programs import Programs
 from paota.timing.latency import Latencies
 
 
@@ -68,4 +68,4 @@ def test_engine_agrees_in_double_precision():
 
 
 def _initial_model(prepared):
-    return np.asarray(Schedule(prepared).problem(prepared.experiment.algorithms[0]).initial_model(3), float)
+    return np.asarray(Programs(prepared).problem(prepared.experiment.algorithms[0]).initial_model(3), float)

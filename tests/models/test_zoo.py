@@ -12,13 +12,10 @@ import pytest
 from paota.base.errors import UserError
 from paota.base.registry import MODELS
 from paota.models.base import cross_entropy
-from paota.models.cnn import Cnn
-from paota.models.fedavg_cnn import FedAvgCnn
+from paota.models.cnn import Cnn, FedAvgCnn, LeNet5
 from paota.models.layers import activated_by, group_norm
-from paota.models.lenet5 import LeNet5
-from paota.models.mlp import Mlp
+from paota.models.mlp import Mlp, Softmax
 from paota.models.resnet import ResNet
-from paota.models.softmax import Softmax
 from paota.training import convolution
 from paota.training.kernels import convolution as kernel
 

@@ -41,7 +41,7 @@ CASES = {
     "trace": ("timing.latency=trace timing.trace_file=" + "a" * 5000, "name too long"),
     "data": ("data.dataset=" + "a" * 5000, "name too long"),
     "period": ("timing.period_s=1e308", "timing.period_s"),
-    "end of time": ("timing.period_s=1e38", "goes on beyond"),
+    "end of time": ("timing.period_s=1e38", "lasts longer than"),
     "power": ("power.max_power_w=1e-45", "power.max_power_w"),
     "deep key": (".".join(["a"] * 100_000) + "=1", "unknown setting"),
 }

@@ -18,7 +18,7 @@ from paota.data.partition import Iid
 from paota.data.scaling import BLOCK, Scaling
 from paota.models.mlp import Mlp
 from paota.studies.bound.landscape import Landscape
-from paota.training.augmentation import PADDING, crop_and_flip, draw_augmentation
+from paota.training.batches import PADDING, crop_and_flip, draw_augmentation
 from paota.training.learner import as_float, choose
 from paota.training.settings import Training
 

@@ -15,12 +15,12 @@ from paota.base.errors import Interrupted, UserError
 from paota.base.registry import OPTIMISERS, SCHEDULES, SERVER_OPTIMISERS
 from paota.base.settings import as_tree, fields, parse
 from paota.experiment.experiment import Experiment, as_experiment
-from paota.models.softmax import Softmax
+from paota.models.mlp import Softmax
 from paota.results.checkpoint import Checkpoints
 from paota.studies.bound import analyse
 from paota.studies.sweep.sweep import sweep
 from paota.training.batches import draw_batches, permutation
-from paota.training.learner import GenericLearner, Orders
+from paota.training.learner import GenericLearner, TrainingInputs
 from paota.training.settings import Training
 
 CLASSES, INPUTS, SAMPLES, STEPS, BATCH = 3, 4, 30, 4, 5
@@ -77,7 +77,7 @@ class Case:
 
     def train(self, training, steps=None, rate=0.3):
         learner = GenericLearner(Softmax(), (INPUTS,), CLASSES)
-        orders = Orders(
+        orders = TrainingInputs(
             jnp.asarray(self.slot), jnp.ones(5, bool), jnp.asarray(self.sample),
             None if steps is None else jnp.asarray(steps), jnp.asarray(rate, float),
         )  # fmt: skip

@@ -19,8 +19,6 @@ from ..timing.latency import Latencies
 from .settings import Air
 
 if TYPE_CHECKING:
-    from ..data.dataset import Dataset
-    from ..models.base import Model
     from ..timing.fleet import Attendance
     from .downlink import Downloads
 
@@ -205,11 +203,3 @@ class WithTransfers(Latencies):
         if self.downloads is not None:
             seconds = seconds + self.downloads(device, start_s)
         return seconds + self.block_s
-
-
-def count_parameters(model: Model, dataset: Dataset) -> int:
-    """d, without making a model."""
-    import jax
-
-    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), tuple(dataset.input_shape), dataset.num_classes))
-    return sum(int(leaf.size) for leaf in jax.tree.leaves(shapes))

@@ -16,10 +16,9 @@ from jax.flatten_util import ravel_pytree
 
 from paota import simulate
 from paota.base.settings import as_tree, defaults, parse
-from paota.models.mlp import Mlp
-from paota.models.softmax import Softmax
+from paota.models.mlp import Mlp, Softmax
 from paota.training.kernels import build, mlp
-from paota.training.learner import GenericLearner, Orders, choose
+from paota.training.learner import GenericLearner, TrainingInputs, choose
 from paota.training.settings import Training
 
 pytestmark = pytest.mark.skipif(
@@ -57,7 +56,7 @@ class Case:
         self.generic = GenericLearner(model, shape, classes)
 
     def train(self, learner, **changes):
-        orders = Orders(self.slot, self.ready, self.sample, None, jnp.float32(0.2))._replace(**changes)
+        orders = TrainingInputs(self.slot, self.ready, self.sample, None, jnp.float32(0.2))._replace(**changes)
         x = jax.tree.map(jnp.asarray, learner.encode(self.x))
         return jax.jit(learner.train)(PLAIN, orders, self.ring, x, jnp.asarray(self.y))
 
@@ -141,7 +140,7 @@ def test_one_step_by_hand():
     learner = mlp.FusedMlp((1, 2))
     x = jax.tree.map(jnp.asarray, learner.encode(np.array([[255]], np.uint8)))
     here = jnp.zeros(1, jnp.int32)
-    orders = Orders(here, here == 0, jnp.zeros((1, 1, 1), jnp.int32), None, jnp.float32(0.5))
+    orders = TrainingInputs(here, here == 0, jnp.zeros((1, 1, 1), jnp.int32), None, jnp.float32(0.5))
     trained = jax.jit(learner.train)(PLAIN, orders, jnp.zeros((1, 4)), x, jnp.array([1], jnp.int32))
     np.testing.assert_allclose(trained.local_model, [[-0.25, 0.25, -0.25, 0.25]], rtol=1e-6)  # biases, then weights
     np.testing.assert_allclose(trained.loss, np.log(2), rtol=1e-6)

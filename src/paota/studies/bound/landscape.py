@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...base.rng import Purpose, device_key
 from ...data.dataset import Dataset
 from ...data.shards import Shards
-from ...models.base import Model, loss_of
+from ...models.base import Model, loss_of, parameter_shapes
 from ...training.learner import as_float
 
 BLOCK = 6_000  # samples in one pass
@@ -31,7 +31,7 @@ class Landscape:
         self.y = jnp.asarray(dataset.y_train)
         share = np.bincount(shards.indices, minlength=len(dataset.y_train)) / len(shards.indices)
         self.share = jnp.asarray(share, float)  # a sample counts once for every device that holds it
-        example = jax.eval_shape(lambda: model.init(jax.random.key(0), *self._shape))
+        example = parameter_shapes(model, *self._shape)
         flat, self.unravel = ravel_pytree(jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), example))
         self.num_parameters = int(flat.size)
         self._value_and_gradient = jax.jit(self._sum_over_blocks)

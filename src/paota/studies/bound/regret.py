@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize as scipy_minimize
 
 from ...models.base import Model
-from ...models.softmax import Softmax
+from ...models.mlp import Softmax
 from .estimate import Path
 from .landscape import Landscape
 from .theorem import System

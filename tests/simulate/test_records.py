@@ -14,7 +14,7 @@ from paota.algorithms.fsk_vote import FskVote
 from paota.algorithms.local_sgd import LocalSgd
 from paota.algorithms.paota import LastHeard, Paota
 from paota.base.settings import parse
-from paota.simulate.signalling import control_columns, reported_scalars
+from paota.simulate.records import control_columns, reported_scalars
 from paota.timing.timeline import Timeline, Trainings
 
 pytestmark = pytest.mark.bare
