@@ -38,7 +38,7 @@ KINDS = {
 
 
 def outputs_of(kind, trained, x):
-    """Of samples [B, 8, 8], by the user's own library and the model as it came back."""
+    """Return outputs for samples [B, 8, 8], by the user's own library and by the model of the result."""
     if kind.startswith("torch"):
         torch = pytest.importorskip("torch", reason="needs PyTorch")
         with torch.no_grad():

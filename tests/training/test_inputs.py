@@ -1,4 +1,4 @@
-"""What a model sees of the stored samples: normalised channels, cropped and mirrored images."""
+"""The model's view of the stored samples: normalised channels, cropped and mirrored images."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def test_options_are_swept_by_their_names():
 
 
 def test_the_rate_is_that_of_the_version_a_device_started_from():
-    """With a rate that is as good as zero after the first round, only those who started from w^0 move the model."""
+    """After the first round the rate is almost zero: only devices that started from w^0 move the model."""
     training = {"schedule": "step", "decay_rounds": 1, "decay_factor": 1e-30, "local_steps": 1, "batch_size": 4}
     table = small(training=training, air={"n0_dbm_per_hz": -300.0}, algorithms=[{"name": "fedbuff", "buffer_size": 1}])
     seen = []
@@ -307,7 +307,7 @@ ADAPTIVE = {"learning_rate": 0.1, "beta1": 0.8, "beta2": 0.9, "tau": 0.05}
     ],
 )
 def test_every_server_optimiser_by_hand(name, options):
-    """Three rounds, and between them one in which nobody sends: it must leave no trace."""
+    """Three rounds, and between them one in which no device sends: it must leave no trace."""
     table = small(server={"optimiser": name, **options})
     rule = engine.RoundConfig.of(Experiment.from_dict(table).algorithms[0])
     movements = np.random.default_rng(1).normal(size=(3, 6)) * [1, 0.1, 0.01, 1, 0.1, 0.01]
@@ -385,7 +385,7 @@ def test_a_server_optimiser_is_for_updates(name):
 
 
 def test_a_synchronous_mean_of_models_may_be_optimised_too():
-    """Nobody is stale: the mean model is w^r plus the mean update."""
+    """No model is stale: the mean model is w^r plus the mean update."""
     simulate.prepare(Experiment.from_dict(small(algorithms=[{"name": "local-sgd"}], server={"optimiser": "sgd"})))
 
 

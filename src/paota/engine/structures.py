@@ -230,12 +230,9 @@ def inputs_of(
     """Return events `first`, `first` + 1, ... of a timeline, padded to the program's shape, and their number (<= `most`)."""
     count = min(shape.events if most is None else most, shape.events, len(timeline) - first)
 
-    events = EventInputs(
-        round=first + np.arange(shape.events, dtype=np.int32),
-        **{name: np.zeros(shape.events, kind) for name, kind in EVENT_TYPES.items()},
-        **{name: np.zeros((shape.events, shape.places), kind) for name, kind in DEVICE_TYPES.items()},
-    )
-    columns = events._asdict()
+    columns = {"round": first + np.arange(shape.events, dtype=np.int32)}
+    columns |= {name: np.zeros(shape.events, kind) for name, kind in EVENT_TYPES.items()}
+    columns |= {name: np.zeros((shape.events, shape.places), kind) for name, kind in DEVICE_TYPES.items()}
     part = slice(first, first + count)
     columns["time_s"][:count] = timeline.time_s[part]
     columns["evaluate"][:count] = evaluate[part]
@@ -251,8 +248,8 @@ def inputs_of(
         columns["version"][i, :n] = timeline.version[flat]
         columns["training"][i, :n] = timeline.training[flat]
         columns["version"][i, n:] = first + i  # padding must name a version that the ring buffer still holds
-    return events, count
+    return EventInputs(**columns), count  # type: ignore[arg-type]  # NumPy on the host
 
 
-EVENT_TYPES = {"time_s": np.float32, "evaluate": bool, "aborted": np.int32, "group": np.int32}
-DEVICE_TYPES = {"ready": bool, "device": np.int32, "version": np.int32, "training": np.int32}
+EVENT_TYPES: dict[str, type] = {"time_s": np.float32, "evaluate": bool, "aborted": np.int32, "group": np.int32}
+DEVICE_TYPES: dict[str, type] = {"ready": bool, "device": np.int32, "version": np.int32, "training": np.int32}

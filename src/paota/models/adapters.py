@@ -165,7 +165,8 @@ def _split_nnx(module: Module) -> tuple[Module, Params, Module]:
     for _, layer in nnx.iter_modules(module):
         if isinstance(layer, nnx.Dropout) and not layer.deterministic and layer.rate > 0:
             raise dropout("Dropout")
-    structure, params, generators, rest = nnx.split(module, nnx.Param, nnx.RngState, ...)
+    parts: Module = nnx.split(module, nnx.Param, nnx.RngState, ...)
+    structure, params, generators, rest = parts
     if left := nnx.to_flat_state(rest):
         kinds = {type(variable).__name__ for _, variable in left}
         raise _stateful(type(module).__name__, "BatchStat" in kinds, ", ".join(sorted(kinds)))

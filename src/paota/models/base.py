@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-Params = PyTree  # of float arrays
+Params: TypeAlias = PyTree  # of float arrays
 SampleMetric = Callable[[jax.Array, jax.Array], jax.Array]  # (outputs [B, ...], labels [B]) -> one number a sample [B]
 
 

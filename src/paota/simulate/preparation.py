@@ -73,7 +73,7 @@ def prepare(
     Args:
         experiment: the experiment.
         seeds: as for `paota.run`.
-        tell: called with a sentence if the preparation itself will take long.
+        tell: receives a sentence if the preparation itself will take long.
     """
     from ..models.base import is_torch  # start-up time
     from ..models.check import check_model  # start-up time

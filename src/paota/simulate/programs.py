@@ -1,4 +1,4 @@
-"""What the units of a run share for computing: learning problems, program shapes, and data on the JAX device."""
+"""Inputs of the compiled programs that the units of a run share: learning problems, shapes, and data on the device."""
 
 from __future__ import annotations
 

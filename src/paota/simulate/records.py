@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
@@ -29,8 +29,7 @@ from ..results.result import Trajectory
 from ..timing.timeline import Timeline
 from .preparation import PreparedRun
 
-if TYPE_CHECKING:
-    from ..engine import Log
+Log: TypeAlias = Any  # an `engine.Log` of NumPy arrays
 
 MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: about 200 MB
 

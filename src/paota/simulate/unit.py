@@ -26,7 +26,7 @@ CALL_S = 1.0  # target length of an engine call, between which the host shows pr
 
 
 class UnitHost(Protocol):
-    """What units share: the part of the `Schedule` that they use."""
+    """The part of the `Schedule` that units use."""
 
     programs: Programs
     callbacks: Group

@@ -1,4 +1,4 @@
-"""What a local training goes through: its mini-batches, their augmentation, and the work that this means.
+"""Draws of a local training: its mini-batches and their augmentation; and the work that these mean.
 
 Every draw is addressed by (seed, device, training); those of the augmentation also by (step, place in the mini-batch).
 """

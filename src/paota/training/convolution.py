@@ -28,7 +28,7 @@ from jax.interpreters import mlir
 
 from .kernels import convolution as kernel
 
-Context: TypeAlias = mlir.LoweringRuleContext
+Context: TypeAlias = Any  # mlir.LoweringRuleContext, whose avals JAX types as values without a shape
 Values: TypeAlias = Any  # values of MLIR, or what a lowering returns: JAX does not name their type
 Rule: TypeAlias = Callable[..., Values]
 Dimensions: TypeAlias = tuple[str, str, str] | lax.ConvDimensionNumbers

@@ -90,7 +90,7 @@ def test_floats_are_taken_as_they_are(network):
 )
 @pytest.mark.slow
 def test_agrees_on_older_processors(flag, tmp_path):
-    """The same source, compiled with narrower vectors. In a process of its own: JAX knows one kernel of a name."""
+    """The same source, compiled with narrower vectors. In a separate process: JAX knows one kernel of a name."""
     compiler = tmp_path / "compiler"
     compiler.write_text(f'#!/bin/sh\nexec {build.find_compiler()} "$@" {flag}\n')
     compiler.chmod(0o755)
@@ -261,7 +261,7 @@ def test_a_damaged_library_is_compiled_again(monkeypatch, tmp_path, caplog, byte
 
 
 def test_of_many_that_need_it_one_builds_it(monkeypatch, tmp_path):
-    """As the processes of a sweep on a new machine do."""
+    """The processes of a sweep start like this on a new machine."""
     built = []
 
     def compile_(compiler, name, file, *flags):

@@ -80,7 +80,8 @@ def _activate(
     results = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in (outputs, (batch, max(groups, 1), 2))]
     call = jax.ffi.ffi_call("paota_activate", results, vmap_method="sequential")
     added = shortcut is not None
-    return call(x, scale, bias, shortcut if added else bias, groups=np.int32(groups), pooled=pooled, added=added)
+    y, moments = call(x, scale, bias, shortcut if added else bias, groups=np.int32(groups), pooled=pooled, added=added)
+    return y, moments
 
 
 def _activate_forward(
