@@ -1,4 +1,4 @@
-"""Whatever is asked for, however absurd, is answered with one sentence, quickly, and leaves nothing behind."""
+"""Every mistake, however absurd, gets one sentence, quickly, and leaves no files behind."""
 
 import re
 import subprocess

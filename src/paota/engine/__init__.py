@@ -1,16 +1,14 @@
 """The compiled half of a simulation: pure functions on plain structures. Nothing here depends on a particular algorithm.
 
     play_round                  one round: devices, channel, server
-    train, prepare              the devices' part of it
-    evaluate, evaluate_model    accuracy and losses of a model
+    prepare                     the devices' part of it, after their training
+    evaluate_model              accuracy and losses of a model
     run_events                  the loop over events; `program` compiles it
 
 The simulator runs the loop; a deployment plays round by round.
 """
 
 from .blocks import DeviceSignals as DeviceSignals
-from .evaluation import ModelEvaluation as ModelEvaluation
-from .evaluation import evaluate as evaluate
 from .evaluation import evaluate_model as evaluate_model
 from .loop import CallArguments as CallArguments
 from .loop import Program as Program
@@ -20,7 +18,6 @@ from .loop import known_programs as known_programs
 from .loop import program as program
 from .loop import program_key as program_key
 from .loop import run_events as run_events
-from .loop import train as train
 from .round import RoundOutcome as RoundOutcome
 from .round import RoundStart as RoundStart
 from .round import apply_server_optimiser as apply_server_optimiser

@@ -27,7 +27,7 @@ from ..data.dataset import Dataset
 from ..data.shards import Shards
 from ..experiment.experiment import AlgorithmConfig
 from ..faults.settings import Faults, Guards
-from ..models.base import Model, Params, parameter_shapes
+from ..models.base import Model, Params, count_parameters, parameter_shapes
 from ..power.settings import Power
 from ..server.settings import ServerSettings
 from ..timing.timeline import Timeline
@@ -92,7 +92,7 @@ class LearningProblem:
     @property
     def num_parameters(self) -> int:
         """The number of parameters, d."""
-        return sum(leaf.size for leaf in jax.tree.leaves(self.parameters))
+        return count_parameters(self.model, self.input_shape, self.num_classes)
 
 
 @dataclass(frozen=True, kw_only=True)

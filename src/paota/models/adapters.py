@@ -15,13 +15,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..base.errors import UserError
-from .base import Params, SampleMetric
+from .base import Params, WithMetrics
 
 Module = Any  # a module of a library that need not be installed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Adapted:
+class Adapted(WithMetrics):
     """A module of another library.
 
     `module`'s own values are w^0 of every seed, unless `rebuild(key)` makes another module for each. Two adapted models
@@ -30,9 +30,6 @@ class Adapted:
 
     module: Module = None
     rebuild: Callable[[jax.Array | None], Module] | None = None
-    loss: SampleMetric | None = None
-    score: SampleMetric | None = None
-    score_name: str | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Adapted) and type(self) is type(other) and self._identity == other._identity

@@ -28,8 +28,17 @@ class Model(Protocol):
     def __hash__(self) -> int: ...  # two models that compute the same share one compiled program
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WithMetrics:
+    """A model that may have its own loss and score, as `Model` describes them."""
+
+    loss: SampleMetric | None = None
+    score: SampleMetric | None = None
+    score_name: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
-class FunctionModel:
+class FunctionModel(WithMetrics):
     """Your own model from functions, as `Model` has them: `paota.run({"model": FunctionModel(init=..., apply=...)})`.
 
     A run folder remembers it as "functions", without the code. A registered class has a name that files can use, and
@@ -38,9 +47,6 @@ class FunctionModel:
 
     init: Callable[[jax.Array, tuple[int, ...], int], Params] | None = None
     apply: Callable[[Params, jax.Array], jax.Array] | None = None
-    loss: SampleMetric | None = None
-    score: SampleMetric | None = None
-    score_name: str | None = None
     written_name = "functions"
 
 

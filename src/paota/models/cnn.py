@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from ..base.errors import UserError
 from ..base.settings import setting
 from .base import Params, he_normal
-from .layers import activated, convolution, convolution_init, dense, dense_init, image_shape
+from .layers import Padding, activated, convolution, convolution_init, dense, dense_init, image_shape
 
 LENET5_SIDE = 32  # pixels of the images that LeNet-5 was made for; smaller images get a border of 2
 
@@ -82,11 +82,8 @@ class FedAvgCnn:
         }
 
     def apply(self, params: Params, x: Float[Array, "B ..."]) -> Float[Array, "B C"]:
-        x = x.reshape(len(x), *image_shape(x.shape[1:], "fedavg-cnn"))
-        for layer in (params["conv0"], params["conv1"]):
-            x = activated(convolution(layer["kernel"], x), layer["bias"], pooled=True)
-        x = jax.nn.relu(dense(params["dense"], x.reshape(len(x), -1)))
-        return dense(params["out"], x)
+        images = x.reshape(len(x), *image_shape(x.shape[1:], "fedavg-cnn"))
+        return _apply(params, images, ("SAME", "SAME"), ("dense",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +108,18 @@ class LeNet5:
         }
 
     def apply(self, params: Params, x: Float[Array, "B ..."]) -> Float[Array, "B C"]:
-        x = x.reshape(len(x), *image_shape(x.shape[1:], "lenet5"))
-        border = [(2, 2) if n < LENET5_SIDE else (0, 0) for n in x.shape[1:3]]
-        for layer, padding in ((params["conv0"], border), (params["conv1"], "VALID")):
-            x = activated(convolution(layer["kernel"], x, padding=padding), layer["bias"], pooled=True)
-        x = x.reshape(len(x), -1)
-        for name in ("dense0", "dense1"):
-            x = jax.nn.relu(dense(params[name], x))
-        return dense(params["out"], x)
+        images = x.reshape(len(x), *image_shape(x.shape[1:], "lenet5"))
+        border = [(2, 2) if n < LENET5_SIDE else (0, 0) for n in images.shape[1:3]]
+        return _apply(params, images, (border, "VALID"), ("dense0", "dense1"))
+
+
+def _apply(
+    params: Params, x: Float[Array, "B H W D"], paddings: tuple[Padding, Padding], hidden: tuple[str, ...]
+) -> Float[Array, "B C"]:
+    """Apply two convolutions with pooling, then the dense layers `hidden` and `out`."""
+    for layer, padding in zip((params["conv0"], params["conv1"]), paddings, strict=True):
+        x = activated(convolution(layer["kernel"], x, padding=padding), layer["bias"], pooled=True)
+    x = x.reshape(len(x), -1)
+    for name in hidden:
+        x = jax.nn.relu(dense(params[name], x))
+    return dense(params["out"], x)

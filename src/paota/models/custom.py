@@ -22,7 +22,7 @@ import jax
 from ..base.errors import UserError, install_command
 from ..base.plugins import import_file
 from ..base.registry import MODELS
-from .base import FunctionModel, Model, SampleMetric, is_torch
+from .base import FunctionModel, Model, SampleMetric, WithMetrics, is_torch
 
 KINDS = "an Equinox, Flax or PyTorch module, a pair (init, apply), an object with init and apply, or what builds one"
 ADAPTERS = {  # (library, the class of its modules) -> module and class of the adapter
@@ -77,16 +77,13 @@ def jax_model(model: Model, where: str) -> Model:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuiltModel:
+class BuiltModel(WithMetrics):
     """A function or class that makes a module, called with those of (key, input_shape, num_classes) that it names.
 
     Every seed starts from a new module if the function names `key` (or, for Flax nnx, `rngs`), and always for PyTorch.
     """
 
     build: Callable[..., Any] | None = None
-    loss: SampleMetric | None = None
-    score: SampleMetric | None = None
-    score_name: str | None = None
     written_name = "builder"
 
     def for_data(self, input_shape: tuple[int, ...], num_classes: int) -> Any:

@@ -81,9 +81,7 @@ def prepare(
 
     numbers = seed_numbers(seeds, experiment.seed)
     for entry in experiment.algorithms:
-        _check_server(entry)
-        _check_budget(entry)
-        _check_noise(entry)
+        _check_entry(entry)
     data = experiment.data
     dataset = load_data(data, base=experiment.base)
     model = fitted(experiment.model, tuple(dataset.input_shape), dataset.num_classes)
@@ -172,11 +170,10 @@ def _check_length(
         )
 
 
-def _check_server(entry: AlgorithmConfig) -> None:
-    """Refuse a server optimiser for stale models: their mean points back to where they started.
-
-    In a synchronous round no model is stale, and the mean model is w^r plus the mean update.
-    """
+def _check_entry(entry: AlgorithmConfig) -> None:
+    """Refuse settings that contradict each other."""
+    # The mean of stale models points back to where they started. In a synchronous round no model is stale, and the mean
+    # model is w^r plus the mean update.
     name = SERVER_OPTIMISERS.name_of(type(entry.server.optimiser))
     fresh = isinstance(entry.algorithm.scheme, Synchronous)
     if name != "none" and not fresh and getattr(entry.algorithm, "payload", "model") != "update":
@@ -184,16 +181,10 @@ def _check_server(entry: AlgorithmConfig) -> None:
             f"server.optimiser = '{name}' needs an algorithm that sends updates, and '{entry.label}' sends models: "
             "choose payload = 'update', where the algorithm has it, or server.optimiser = 'none'"
         )
-
-
-def _check_budget(entry: AlgorithmConfig) -> None:
     if entry.power.energy_budget_j is not None and not entry.algorithm.over_the_air:
         raise UserError(
             f"power.energy_budget_j is for devices that send over the air, and those of '{entry.label}' upload"
         )
-
-
-def _check_noise(entry: AlgorithmConfig) -> None:
     if entry.guards.noise_multiplier is not None and entry.guards.max_update_norm is None:
         raise UserError("guards.noise_multiplier is in units of guards.max_update_norm: give that too")
 

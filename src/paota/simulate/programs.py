@@ -33,10 +33,13 @@ class Programs:
         self.prepared, self.events_per_call = prepared, events_per_call
         self.max_data_sets = 1  # device data in memory at once: it must not grow with the number of seeds
         self._problems: dict[str, engine.LearningProblem] = {}  # by label
-        self._extremes_of: dict[str, tuple[int, int]] = {}  # by label
         self._samples: dict[Learner, dict[str, Samples]] = {}
         self._device_data: dict[tuple[Learner, int], engine.DeviceData] = {}
         self._lock = threading.RLock()
+        self._extremes: dict[str, tuple[int, int]] = {}  # by label: greatest staleness and most events of all seeds
+        for entry in prepared.experiment.algorithms:
+            timelines = [prepared.timelines[entry.label, seed] for seed in prepared.seeds]
+            self._extremes[entry.label] = max(t.max_staleness for t in timelines), max(len(t) for t in timelines)
 
     def problem(self, entry: AlgorithmConfig) -> engine.LearningProblem:
         """Return the learning problem of this algorithm; equal for algorithms that train alike."""
@@ -73,7 +76,7 @@ class Programs:
                 f"'{entry.label}' has devices with a memory, and {most:,} of them in an event do not fit into memory "
                 "at once; use fewer devices an event"
             )
-        stalest, longest = self._extremes(entry.label)
+        stalest, longest = self._extremes[entry.label]
         versions = 1 << max(2, stalest.bit_length())  # few different shapes
         if self.events_per_call is not None:
             events = min(self.events_per_call, longest)
@@ -82,14 +85,6 @@ class Programs:
         else:
             events = min(MOST_EVENTS, _power_of_two(longest), _power_of_two(max(1, MOST_PARTICIPATIONS // places)))
         return engine.ProgramShape(places=places, versions=versions, events=events, block=block)
-
-    def _extremes(self, label: str) -> tuple[int, int]:
-        """Return (the greatest staleness, the largest number of events) of all seeds."""
-        with self._lock:
-            if label not in self._extremes_of:
-                timelines = [self.prepared.timelines[label, seed] for seed in self.prepared.seeds]
-                self._extremes_of[label] = max(t.max_staleness for t in timelines), max(len(t) for t in timelines)
-            return self._extremes_of[label]
 
     def device_data(self, entry: AlgorithmConfig, seed: int) -> engine.DeviceData:
         """Return the data of one seed on the JAX device, encoded for the algorithm's learner; seeds share samples.

@@ -85,7 +85,7 @@ def metrics_of(
     max_power_w = entry.power.max_power_w
     events = len(log.finite)
     ready = timeline.ready[:events]
-    mask = np.arange(log.weight.shape[1]) < ready[:, None]
+    mask = _mask(timeline, log)
     staleness = np.zeros(mask.shape)
     staleness[mask] = timeline.staleness[: ready.sum()]
     over = np.where(np.isnan(log.transmit_power_w), np.nan, log.transmit_power_w > max_power_w * (1 + 1e-5))
@@ -166,7 +166,7 @@ def device_scores_of(prepared: PreparedRun, seed: int, log: Log) -> Columns:
 
 def spending_of(entry: AlgorithmConfig, timeline: Timeline, log: Log, num_parameters: int, costs: Costs) -> Columns:
     """Return joules and airtime in seconds of every device in every event."""
-    mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
+    mask = _mask(timeline, log)
     return device_spending(
         timeline,
         log.transmit_power_w[mask],
@@ -184,7 +184,7 @@ def _privacy_of(entry: AlgorithmConfig, timeline: Timeline, log: Log) -> Columns
     sensitivity = entry.algorithm.sensitivity(guards.max_update_norm)
     if sensitivity is None:
         return {}
-    mask = np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
+    mask = _mask(timeline, log)
     noise_w = noise_power_w(entry.air.bandwidth_hz, entry.air.n0_dbm_per_hz)
     return account(
         timeline, log.amplitude[mask].astype(float), len(log.finite), clip_norm=sensitivity / 2, noise_power_w=noise_w,
@@ -208,6 +208,11 @@ def _spending_of_aborted(
     )  # fmt: skip
     counts = np.concatenate([[0], aborted.ready[:events]])
     return {"aborted": counts, **event_spending(aborted, spent, events, shared=entry.algorithm.over_the_air)}
+
+
+def _mask(timeline: Timeline, log: Log) -> Bool[np.ndarray, "R n"]:
+    """Return the places of each event that hold a device."""
+    return np.arange(log.weight.shape[1]) < timeline.ready[: len(log.finite), None]
 
 
 def _added(metrics: Columns, more: Columns) -> Columns:
@@ -236,7 +241,7 @@ def device_records_of(timeline: Timeline, log: Log, spent: Columns) -> Columns:
     events = len(log.finite)
     ready = timeline.ready[:events]
     n = int(ready.sum())
-    mask = np.arange(log.weight.shape[1]) < ready[:, None]
+    mask = _mask(timeline, log)
     kept = np.ones(n, bool) if n <= MAX_RECORDS else timeline.device[:n] < recorded_devices(timeline)
     event = timeline.event[:n][kept]
     return {

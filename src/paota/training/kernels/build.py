@@ -61,6 +61,16 @@ def library(name: str) -> ctypes.CDLL:
 
 
 @functools.cache
+def register(name: str, targets: tuple[tuple[str, str], ...]) -> None:
+    """Register functions of a library with JAX as (name of the FFI target, name of the function), once per process."""
+    import jax  # start-up time
+
+    found = library(name)
+    for target, function in targets:
+        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(getattr(found, function)), platform="cpu")
+
+
+@functools.cache
 def outcome(name: str) -> ctypes.CDLL | CannotBuild:
     """Return the library, or the reason why there is none, once per process."""
     try:
@@ -89,7 +99,7 @@ def shipped(name: str) -> Path | None:
 
 def build(compiler: str, name: str, file: Path, compiling: tuple[str, ...] = (), linking: tuple[str, ...] = ()) -> None:
     """Compile and link a kernel to `file`, with further flags, or raise `CannotBuild`; needs JAX's headers."""
-    import jax
+    import jax  # start-up time
 
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=file.parent) as folder:
         flags = [*FLAGS, *compiling, "-isystem", jax.ffi.include_dir()]
@@ -168,7 +178,7 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
 
 def _fingerprint(name: str, compiler: str) -> str:
     """Return a hash of source, compiler, JAX's interface and processor: machines may share a home folder."""
-    from importlib.metadata import version
+    from importlib.metadata import version  # start-up time
 
     sources = [file.read_text() for file in sorted([*HERE.glob(f"{name}*.cc"), *HERE.glob("*.h")])]
     parts = [*sources, compiler, *_version(compiler), version("jaxlib"), _processor(), *FLAGS, *PARTS.values()]

@@ -15,6 +15,12 @@ from jaxtyping import Array, Float, Int32
 
 from . import build
 
+TARGETS = (
+    ("paota_convolve", "PaotaConvolve"),
+    ("paota_correlate", "PaotaCorrelate"),
+    ("paota_activate", "PaotaActivate"),
+    ("paota_activate_gradient", "PaotaActivateGradient"),
+)
 Residuals = tuple[jax.Array, jax.Array, jax.Array, jax.Array | None, jax.Array]  # what the gradient needs
 
 
@@ -32,7 +38,7 @@ class Axis:
 def available() -> bool:
     """Return True if the kernel can be used here; the first call may compile it."""
     try:
-        _register()
+        build.register("convolution", TARGETS)
     except build.CannotBuild:
         return False
     return True
@@ -110,16 +116,3 @@ activate.defvjp(_activate_forward, _activate_backward)
 
 def _window(axes: tuple[Axis, Axis]) -> Int32[np.ndarray, " 8"]:
     return np.array([(a.stride, a.dilation, a.spread, a.before) for a in axes], np.int32).ravel()
-
-
-@functools.cache
-def _register() -> None:
-    """Register the kernel with JAX, once per process."""
-    library = build.library("convolution")
-    for name, handler in (
-        ("paota_convolve", library.PaotaConvolve),
-        ("paota_correlate", library.PaotaCorrelate),
-        ("paota_activate", library.PaotaActivate),
-        ("paota_activate_gradient", library.PaotaActivateGradient),
-    ):
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")

@@ -6,7 +6,6 @@ to rounding. Where the kernel cannot be used, `unsuitable` returns the reason.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from ..learner import EncodedData, Index, LocalUpdates, SampleEvaluation, Traini
 from ..settings import Training
 from . import build
 
+TARGETS = (("paota_mlp_train", "PaotaTrain"), ("paota_mlp_judge", "PaotaJudge"))
 BLOCK = 16  # inputs; a vector of floats
 MAX_PARAMETERS = 2**20  # a larger network does not fit into a core's cache, and large matrix products are faster
 
@@ -58,7 +58,7 @@ class FusedMlp:
         y: Int[Array, " N"],
     ) -> LocalUpdates:  # fmt: skip
         """Train by plain SGD with one rate and M steps for all devices; `choose` sees to that."""
-        register()
+        build.register("mlp", TARGETS)
         slot, ready, sample, steps, rate, augmentation, _ = inputs
         if steps is not None or jnp.ndim(rate) or augmentation is not None:
             raise ValueError(
@@ -70,7 +70,7 @@ class FusedMlp:
         return LocalUpdates(*call(ring, slot, ready, sample, rate, *x, y, widths=np.array(self.widths, np.int32)))
 
     def evaluate(self, model: Float[Array, " d"], samples: EncodedData, first: Index, count: int) -> SampleEvaluation:
-        register()
+        build.register("mlp", TARGETS)
         x, y, weight = samples
         results = [jax.ShapeDtypeStruct((length,), jnp.float32) for length in (2, self.widths[-1])]
         call = jax.ffi.ffi_call("paota_mlp_judge", results)
@@ -135,11 +135,3 @@ def quads(shape: tuple[int, ...]) -> Int32[np.ndarray, " 4*blocks_per_row"]:
         return np.where(begin < size, begin, -1).astype(np.int32)
     top, left, line = np.meshgrid(np.arange(0, shape[0], 4), np.arange(0, row, 4), np.arange(4), indexing="ij")
     return np.where(top + line < shape[0], (top + line) * row + left, -1).ravel().astype(np.int32)
-
-
-@functools.cache
-def register() -> None:
-    """Register the kernel with JAX, once per process."""
-    library = build.library("mlp")
-    jax.ffi.register_ffi_target("paota_mlp_train", jax.ffi.pycapsule(library.PaotaTrain), platform="cpu")
-    jax.ffi.register_ffi_target("paota_mlp_judge", jax.ffi.pycapsule(library.PaotaJudge), platform="cpu")
