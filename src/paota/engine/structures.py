@@ -6,7 +6,6 @@ N training samples, T test samples, C classes.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -39,11 +38,7 @@ HELD_BYTES = 3 * 2**29  # largest size of the devices' models that an event hold
 BLOCK_BYTES = 2**24  # size of the devices' models in a block, if they do not all fit
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["algorithm", "training", "server", "air", "power", "faults", "guards"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, kw_only=True)
 class RoundConfig:
     """The settings of a round. A pytree: its floats are leaves, the rest is structure."""
@@ -240,14 +235,11 @@ def inputs_of(
         columns["aborted"][:count] = timeline.aborted.ready[part]
     if timeline.group is not None:
         columns["group"][:count] = timeline.group[part]
-    for i in range(count):
-        flat = slice(timeline.offsets[first + i], timeline.offsets[first + i + 1])
-        n = flat.stop - flat.start
-        columns["ready"][i, :n] = True
-        columns["device"][i, :n] = timeline.device[flat]
-        columns["version"][i, :n] = timeline.version[flat]
-        columns["training"][i, :n] = timeline.training[flat]
-        columns["version"][i, n:] = first + i  # padding must name a version that the ring buffer still holds
+    columns["ready"][:count] = ready = np.arange(shape.places) < timeline.ready[part, None]
+    columns["version"][:count] = columns["round"][:count, None]  # padding names a version of the ring buffer
+    flat = slice(timeline.offsets[first], timeline.offsets[first + count])
+    for name in ("device", "version", "training"):
+        columns[name][:count][ready] = getattr(timeline, name)[flat]
     return EventInputs(**columns), count  # type: ignore[arg-type]  # NumPy on the host
 
 

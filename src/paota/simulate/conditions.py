@@ -6,12 +6,11 @@ Latencies are stacked: trainings, then faults, then transfers, then absences.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from ..air.spending import Costs
 from ..base.errors import UserError
@@ -31,9 +30,6 @@ from ..timing.virtual import TimelineInputs
 if TYPE_CHECKING:
     from ..air.digital import RatedUploads, Uploads
     from ..models.base import Model
-
-DeviceInts = Int[np.ndarray, " n"]
-SamplesOf = Callable[[DeviceInts, DeviceInts], Float[np.ndarray, " n"]]  # (device, training) -> samples
 
 
 @dataclass(frozen=True)
@@ -133,8 +129,10 @@ def computing_latencies(
     model: Model, dataset: Dataset, shards: Shards,
 ) -> Latencies:  # fmt: skip
     """Return the latencies of trainings alone, without transfers, faults and absences."""
-    samples, flop_per_sample = _samples(entry, shards, seed), _flop_per_sample(model, dataset)
-    context = LatencyContext(devices, seed, attendance, samples, flop_per_sample)
+    from ..training.batches import flop_per_sample, samples_of  # start-up time
+
+    flop = functools.partial(flop_per_sample, model, tuple(dataset.input_shape), dataset.num_classes)
+    context = LatencyContext(devices, seed, attendance, samples_of(entry.training, shards, seed), flop)
     return latencies_of(entry.timing.latency, context)
 
 
@@ -148,24 +146,3 @@ def _compute_power_w(entry: AlgorithmConfig, computing: Latencies) -> float | Fl
             "give timing.class_power_w"
         )
     return computing.power_w
-
-
-def _samples(entry: AlgorithmConfig, shards: Shards, seed: int) -> SamplesOf:
-    """Return `samples_of` for this unit, made at its first call because it needs JAX."""
-
-    @functools.cache
-    def made() -> SamplesOf:
-        from ..training.batches import samples_of  # start-up time
-
-        return samples_of(entry.training, shards, seed)
-
-    return lambda device, training: made()(device, training)
-
-
-def _flop_per_sample(model: Model, dataset: Dataset) -> Callable[[], float]:
-    def count() -> float:
-        from ..training.batches import flop_per_sample  # start-up time
-
-        return flop_per_sample(model, tuple(dataset.input_shape), dataset.num_classes)
-
-    return count

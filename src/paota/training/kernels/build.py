@@ -187,11 +187,14 @@ def _fingerprint(name: str, compiler: str) -> str:
 
 def _features() -> set[str]:
     """Return the processor's flags as the system lists them; empty if it does not list them."""
+    return set(next((line for line in _cpuinfo() if line.startswith("flags")), ":").split(":")[1].split())
+
+
+def _cpuinfo() -> list[str]:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        return set()
-    return set(next((line for line in lines if line.startswith("flags")), ":").split(":")[1].split())
+        return []
 
 
 def _version(compiler: str) -> tuple[str, ...]:
@@ -205,11 +208,8 @@ def _version(compiler: str) -> tuple[str, ...]:
 def _processor() -> str:
     """Return a description of the processor, on which `-march=native` depends."""
     wanted = ("model name", "flags", "Features", "CPU part")
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        found = {line for line in lines if line.startswith(wanted)}
-    except OSError:
-        found = {platform.processor()}
+    lines = _cpuinfo()
+    found = {line for line in lines if line.startswith(wanted)} if lines else {platform.processor()}
     return "\n".join([platform.system(), platform.machine(), *sorted(found)])
 
 
