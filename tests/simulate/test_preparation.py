@@ -72,7 +72,7 @@ def test_a_long_plan_says_what_it_takes(monkeypatch):
     monkeypatch.setattr(preparation, "MANY_PARTICIPATIONS", 100)
     told = []
     table = {**SMALL, "rounds": 60, "algorithms": [{"name": "paota"}]}
-    simulate.prepare(Experiment.from_dict({**table, "data": {**SMALL["data"], "devices": 8}}), tell=told.append)
+    simulate.prepare(Experiment.from_dict({**table, "data": {**SMALL["data"], "devices": 8}}), notify=told.append)
     (sentence,) = told
     assert re.fullmatch(r"planning 2.* local trainings, which takes 0\.0 GiB and about 1 minute", sentence)
 

@@ -77,7 +77,7 @@ def test_a_device_that_has_heard_nothing_before_compares_with_nothing():
 
 
 def test_what_devices_know_in_a_run():
-    """Without staleness, a device's last two starts are the newest two versions: both similarities are one."""
+    """If no model is stale, a device's last two starts are the newest two versions: both similarities are one."""
     quick = {**SMALL, "timing": {"low_s": 1.0, "high_s": 2.0}}
     lines = [{"name": "paota"}, {"name": "paota", "label": "heard", "similarity": "heard"}]
     printed, heard = paota.run({**quick, "algorithms": lines}).trajectories

@@ -66,14 +66,14 @@ class PreparedRun:
 
 
 def prepare(
-    experiment: Experiment, *, seeds: Seeds = 1, tell: Callable[[str], None] = lambda sentence: None
+    experiment: Experiment, *, seeds: Seeds = 1, notify: Callable[[str], None] = lambda sentence: None
 ) -> PreparedRun:
     """Return the prepared run, or raise a `UserError` for anything that can be refused before the first computation.
 
     Args:
         experiment: the experiment.
         seeds: as for `paota.run`.
-        tell: receives a sentence if the preparation itself will take long.
+        notify: receives a sentence if the preparation itself will take long.
     """
     from ..models.base import is_torch  # start-up time
     from ..models.check import check_model  # start-up time
@@ -98,7 +98,7 @@ def prepare(
         return conditions_of(experiment, entry, seed, model=model, dataset=dataset, shards=shards[seed])
 
     first = {entry.label: conditions_for(entry, numbers[0]) for entry in experiment.algorithms}
-    _check_length(experiment, [conditions.inputs for conditions in first.values()], len(numbers), tell)
+    _check_length(experiment, [conditions.inputs for conditions in first.values()], len(numbers), notify)
     for seed in numbers:
         for entry in experiment.algorithms:
             conditions = first.pop(entry.label, None) or conditions_for(entry, seed)
@@ -138,7 +138,7 @@ def _check_memory(entry: AlgorithmConfig, timelines: Sequence[Timeline], num_par
 
 
 def _check_length(
-    experiment: Experiment, all_inputs: Sequence[TimelineInputs], seeds: int, tell: Callable[[str], None]
+    experiment: Experiment, all_inputs: Sequence[TimelineInputs], seeds: int, notify: Callable[[str], None]
 ) -> None:
     """Refuse timelines that do not fit into memory, and tell the user about long ones, from the first `TRIAL` rounds.
 
@@ -164,7 +164,7 @@ def _check_length(
     )
     if participations > MANY_PARTICIPATIONS:
         minutes = max(1, round(seconds / 60))
-        tell(
+        notify(
             f"planning {participations:.2g} local trainings, which takes {needed / memory.GIB:.1f} GiB and about "
             f"{minutes} minute{'s' if minutes > 1 else ''}"
         )
