@@ -60,17 +60,18 @@ class Case:
         x = jax.tree.map(jnp.asarray, learner.encode(self.x))
         return jax.jit(learner.train)(PLAIN, orders, self.ring, x, jnp.asarray(self.y))
 
-    def judge(self, learner, first=0, count=50):
+    def evaluate(self, learner, first=0, count=50):
         x = jax.tree.map(jnp.asarray, learner.encode(self.x))
-        judged = jax.jit(learner.evaluate, static_argnames="count")
-        sums = judged(self.ring[1], x, jnp.asarray(self.y), jnp.asarray(self.weight), first, count=count)
+        evaluate = jax.jit(learner.evaluate, static_argnames="count")
+        samples = (x, jnp.asarray(self.y), jnp.asarray(self.weight))
+        sums = evaluate(self.ring[1], samples, first, count=count)
         return np.concatenate([np.ravel(part) for part in sums])  # score, loss, right answers by label
 
 
 def check_against_the_generic_path(case):
     for ours, theirs in zip(case.train(case.fused), case.train(case.generic), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-5)
+    np.testing.assert_allclose(case.evaluate(case.fused), case.evaluate(case.generic), rtol=1e-5)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
@@ -123,7 +124,7 @@ def test_a_model_that_is_not_finite_stays_so():
     case = Case(64, (10, 10), 10)
     case.ring = case.ring.at[:, 3].set(jnp.nan)
     assert np.isnan(case.train(case.fused).loss).all()
-    assert np.isnan(case.judge(case.fused)[1])
+    assert np.isnan(case.evaluate(case.fused)[1])
 
 
 @pytest.mark.parametrize(("steps", "batch"), [(1, 1), (1, 70), (9, 2)])
@@ -173,10 +174,12 @@ def test_bits_depend_neither_on_order_nor_on_company():
 
 def test_parts_of_a_judgement_add_up():
     case = Case(64, (10, 10), 10)
-    parts = case.judge(case.fused, 0, 20) + case.judge(case.fused, 20, 40)  # the second range ends beyond the samples
-    np.testing.assert_allclose(parts, case.judge(case.fused), rtol=1e-6)
-    generic = case.judge(case.generic, 0, 20) + case.judge(case.generic, 20, 40)
-    np.testing.assert_allclose(generic, case.judge(case.fused), rtol=1e-5)
+    parts = case.evaluate(case.fused, 0, 20) + case.evaluate(
+        case.fused, 20, 40
+    )  # the second range ends beyond the samples
+    np.testing.assert_allclose(parts, case.evaluate(case.fused), rtol=1e-6)
+    generic = case.evaluate(case.generic, 0, 20) + case.evaluate(case.generic, 20, 40)
+    np.testing.assert_allclose(generic, case.evaluate(case.fused), rtol=1e-5)
 
 
 def test_equal_logits_count_as_argmax_counts_them():
@@ -184,7 +187,7 @@ def test_equal_logits_count_as_argmax_counts_them():
     x = jax.tree.map(jnp.asarray, learner.encode(np.zeros((3, 1), np.uint8)))
     flat = jnp.zeros(6)  # all logits equal: argmax is class 0
     accuracy, loss, by_label = jax.jit(learner.evaluate, static_argnames="count")(
-        flat, x, jnp.array([0, 1, 2], jnp.int32), jnp.full(3, 1 / 3), 0, count=3
+        flat, (x, jnp.array([0, 1, 2], jnp.int32), jnp.full(3, 1 / 3)), 0, count=3
     )
     np.testing.assert_allclose([accuracy, loss], [1 / 3, np.log(3)], rtol=1e-6)
     assert by_label.tolist() == [1, 0, 0]
@@ -193,7 +196,7 @@ def test_equal_logits_count_as_argmax_counts_them():
 def test_large_logits_stay_finite():
     case = Case(64, (10, 10), 10)
     case.ring = case.ring * 1e4
-    np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-4)
+    np.testing.assert_allclose(case.evaluate(case.fused), case.evaluate(case.generic), rtol=1e-4)
 
 
 def test_who_gets_the_kernel(monkeypatch):
