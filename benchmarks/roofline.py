@@ -22,10 +22,10 @@ import workload
 
 from paota import engine, simulate
 from paota.data.load import load_dataset
-from paota.simulate.schedule import Schedule
+from paota.simulate.programs import Programs
 from paota.training.batches import draw_batches
 from paota.training.kernels import mlp
-from paota.training.learner import Orders
+from paota.training.learner import TrainingInputs
 
 WIDTHS = (784, 10, 10, 10)
 PARAMETERS = sum((a + 1) * b for a, b in itertools.pairwise(WIDTHS))
@@ -83,10 +83,10 @@ def bytes_moved(lit_share: float) -> float:
 def parts(repeats: int) -> dict[str, tuple[float, float]]:
     """Return (processor, wall) seconds of the parts of a round, each compiled separately."""
     plan = simulate.prepare(workload.experiment())
-    schedule = Schedule(plan, events_per_call=workload.ROUNDS_A_CALL)
+    programs = Programs(plan, workload.ROUNDS_A_CALL)
     (entry,) = plan.experiment.algorithms
-    task, sizes, rule = schedule.problem(entry), schedule.program_shape(entry, 0), engine.RoundConfig.of(entry)
-    fleet, root = schedule.device_data(entry, 0), jax.random.key(0)
+    task, sizes, rule = programs.problem(entry), programs.program_shape(entry, 0), engine.RoundConfig.of(entry)
+    fleet, root = programs.device_data(entry, 0), jax.random.key(0)
     timeline = plan.timelines[entry.label, 0]
     number = int(np.argmin(np.abs(timeline.ready - workload.PARTICIPANTS)))
     rows, _ = engine.inputs_of(timeline, number, sizes, np.ones(len(timeline), bool))
@@ -101,7 +101,7 @@ def parts(repeats: int) -> dict[str, tuple[float, float]]:
         return fleet.shard_indices[fleet.shard_offsets[row.device][:, None, None] + position]
 
     sample = draw()
-    orders = Orders(slot, row.ready, sample, None, jnp.float32(workload.LEARNING_RATE))
+    orders = TrainingInputs(slot, row.ready, sample, None, jnp.float32(workload.LEARNING_RATE))
     learner = task.learner
     train = jax.jit(lambda ring: learner.train(rule.training, orders, ring, fleet.x_train, fleet.y_train))
     trained = train(ring)

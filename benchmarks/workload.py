@@ -18,7 +18,7 @@ from paota import engine, simulate
 from paota.experiment.experiment import Experiment
 from paota.models.base import cross_entropy
 from paota.models.mlp import Mlp
-from paota.simulate.schedule import Schedule, learners_in_words
+from paota.simulate.programs import Programs, describe_learners
 
 DEVICES, PARTICIPANTS, STEPS, BATCH, LEARNING_RATE = 100, 59, 5, 32, 0.1
 ROUNDS_A_CALL = 20
@@ -40,24 +40,25 @@ def experiment(algorithm: str = "paota") -> Experiment:
 def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
     """Return (a call of ROUNDS_A_CALL rounds after the transient, mean devices per round, the learner)."""
     plan = simulate.prepare(experiment(algorithm))
-    schedule = Schedule(plan, events_per_call=ROUNDS_A_CALL)
+    programs = Programs(plan, ROUNDS_A_CALL)
     (entry,) = plan.experiment.algorithms
     timeline = plan.timelines[entry.label, 0]
-    task, sizes, rule = schedule.problem(entry), schedule.program_shape(entry, 0), engine.RoundConfig.of(entry)
+    task, sizes, rule = programs.problem(entry), programs.program_shape(entry, 0), engine.RoundConfig.of(entry)
     first = 2 * ROUNDS_A_CALL
     rows, count = engine.inputs_of(timeline, first, sizes, np.ones(len(timeline), bool))
     model = task.initial_model(0)
 
-    def arguments() -> tuple[Any, ...]:
-        state = schedule.initial_state(rule, model, program_shape=sizes)  # the program reuses the memory of its state
-        return rule, jax.random.key(0), schedule.device_data(entry, 0), state, rows, np.int32(count)
+    def arguments() -> engine.CallArguments:
+        state = programs.initial_state(rule, model, sizes)  # the program takes its state over
+        run = engine.RunConstants(rule, jax.random.key(0), programs.device_data(entry, 0))
+        return run, state, rows, np.int32(count)
 
     step, _ = engine.program(task, sizes, arguments())
 
     def call() -> Any:
         return jax.block_until_ready(step(*arguments()))
 
-    return call, float(timeline.ready[first : first + ROUNDS_A_CALL].mean()), learners_in_words(plan)
+    return call, float(timeline.ready[first : first + ROUNDS_A_CALL].mean()), describe_learners(plan)
 
 
 def plain_jax() -> Callable[[], Any]:

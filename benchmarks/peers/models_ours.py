@@ -17,12 +17,10 @@ from protocol import Pacer
 
 from paota.base.settings import as_tree, defaults
 from paota.models.base import Model, cross_entropy
-from paota.models.cnn import Cnn
-from paota.models.fedavg_cnn import FedAvgCnn
-from paota.models.lenet5 import LeNet5
+from paota.models.cnn import Cnn, FedAvgCnn, LeNet5
 from paota.models.mlp import Mlp
 from paota.models.resnet import ResNet
-from paota.training.learner import Orders, choose
+from paota.training.learner import TrainingInputs, choose
 from paota.training.settings import Training
 
 MODELS: dict[str, Model] = {
@@ -50,10 +48,10 @@ learner, words = choose(model, x, work.CLASSES, PLAIN)
 def our_round(weights: jax.Array, samples: jax.Array, x: Any, y: jax.Array, x_test: Any, y_test: jax.Array) -> Any:
     """Every device starts from the one global model; the average is judged."""
     everybody = jnp.zeros(work.DEVICES, jnp.int32)
-    orders = Orders(everybody, everybody == 0, samples, None, jnp.float32(work.LEARNING_RATE))
+    orders = TrainingInputs(everybody, everybody == 0, samples, None, jnp.float32(work.LEARNING_RATE))
     models = learner.train(PLAIN, orders, weights[None], x, y).local_model
     weights = jnp.full(work.DEVICES, 1 / work.DEVICES) @ models  # as the engine superposes
-    judged = learner.evaluate(weights, x_test, y_test, jnp.full(work.TEST, 1 / work.TEST), 0, work.TEST)
+    judged = learner.evaluate(weights, (x_test, y_test, jnp.full(work.TEST, 1 / work.TEST)), 0, work.TEST)
     return weights, judged.score
 
 

@@ -6,7 +6,7 @@ from protocol import Pacer
 
 from paota import Callback, Round, simulate
 from paota.experiment.experiment import Experiment
-from paota.simulate.schedule import learners_in_words
+from paota.simulate.programs import describe_learners
 
 ROUNDS_A_CALL = 10
 pacer = Pacer()
@@ -26,7 +26,7 @@ plan = simulate.prepare(experiment)
 class Paced(Callback):
     def compile(self, label: str, seconds: float | None) -> None:
         if seconds is not None:
-            pacer.ready("paota", "jax", "jaxlib", learner=learners_in_words(plan))
+            pacer.ready("paota", "jax", "jaxlib", learner=describe_learners(plan))
 
     def round(self, round: Round) -> None:
         if round.round and round.round % ROUNDS_A_CALL == 0:  # all of them have just been computed

@@ -14,7 +14,6 @@ from paota.base.settings import as_tree
 from paota.engine import ProgramShape, inputs_of
 from paota.experiment.experiment import Experiment
 from paota.simulate import prepare
-from paota.simulate.preparation import costs_of
 from paota.timing.latency import Latencies, PerDevice
 from paota.timing.timeline import Horizon, Timeline, Trainings
 
@@ -113,7 +112,7 @@ def test_the_band_is_shared_by_those_who_may_upload():
     ]
     data = {"dataset": "synthetic", "devices": 20, "sizes": [60]}
     made = prepare(paota.Experiment.from_dict({"data": data, "air": {"digital": "ofdma"}, "algorithms": rules}))
-    assert [costs_of(made, entry, 0).uploads.shares for entry in made.experiment.algorithms] == [6, 9, 20]
+    assert [made.costs[entry.label, 0].uploads.shares for entry in made.experiment.algorithms] == [6, 9, 20]
 
 
 def two_events():

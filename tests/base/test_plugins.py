@@ -31,7 +31,7 @@ TABLE = {
 NEEDS_FLOWER = pytest.mark.skipif(find_spec("flwr") is None, reason="Flower is not installed")
 CODE = """
 from pathlib import Path
-from paota.models.softmax import Softmax
+from paota.models.mlp import Softmax
 Path(__file__).with_name("ran").touch()
 def build():
     return Softmax()

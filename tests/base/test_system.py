@@ -13,7 +13,7 @@ from paota import engine, simulate
 from paota.base.errors import Interrupted
 from paota.experiment.experiment import Experiment
 from paota.results.checkpoint import Checkpoints
-from paota.simulate.threads import anybody_left
+from paota.simulate.threads import any_running
 
 TABLE = {
     "rounds": 12,
@@ -37,7 +37,7 @@ def gate():
     opened = threading.Event()
     yield opened
     opened.set()
-    while anybody_left():
+    while any_running():
         time.sleep(0.01)
 
 
@@ -52,7 +52,7 @@ def test_compiling_is_left_behind(monkeypatch, gate):
     monkeypatch.setattr(engine, "program", slow)
     with pytest.raises(Interrupted):
         simulate.execute(plan(), stop=compiling.is_set)
-    assert anybody_left()
+    assert any_running()
 
 
 def test_a_long_call_is_left_behind_and_what_was_done_before_is_saved(monkeypatch, tmp_path, gate):

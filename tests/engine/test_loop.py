@@ -1,4 +1,4 @@
-"""What the engine promises whatever the algorithm: same seed same bits, and nothing depends on how the work is cut."""
+"""Promises of the engine for every algorithm: same seed, same bits, and no dependence on how the work is divided."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_chunk_size_changes_nothing(events):
 
 @pytest.fixture
 def counts(monkeypatch):
-    """How many events each engine call had."""
+    """Record the number of events of each engine call."""
     made, real = [], engine.inputs_of
 
     def counting(*arguments, **more):
@@ -68,7 +68,7 @@ def counts(monkeypatch):
 
 @pytest.mark.parametrize(("call_s", "sizes"), [(0.0, [1] * 12), (1e9, [1, 4, 7])])
 def test_a_call_takes_as_many_events_as_last_about_a_second(monkeypatch, counts, call_s, sizes):
-    """From one event on, in one and the same program, to the same bits."""
+    """Resume after one event, in the same program, with the same bits."""
     expected = models(simulate.run(small(), events_per_call=5))
     engine.forget_programs()
     counts.clear()

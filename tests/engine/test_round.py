@@ -14,7 +14,7 @@ from paota import simulate
 from paota.base.units import dbm_to_w
 from paota.experiment.experiment import Experiment
 from paota.simulate import prepare
-from paota.simulate.schedule import Schedule
+from paota.simulate.programs import Programs
 from paota.timing.latency import Latencies
 
 
@@ -28,7 +28,7 @@ def test_engine_agrees_with_algorithm_1(payload, n0_dbm_per_hz):
             "seed": 3,
             "data": {"dataset": "synthetic", "devices": 6, "sizes": [30, 60]},
             "training": {"local_steps": 3, "batch_size": 8},
-            "timing": {"period_s": 6.0},  # stalenesses 0, 1 and 2, and an early round with nobody ready
+            "timing": {"period_s": 6.0},  # stalenesses 0, 1 and 2, and an early round without a ready device
             "air": {"n0_dbm_per_hz": n0_dbm_per_hz},
             "power": {"cap": "paper"},
             "algorithms": [{"name": "paota", "payload": payload}],
@@ -68,4 +68,4 @@ def test_engine_agrees_in_double_precision():
 
 
 def _initial_model(prepared):
-    return np.asarray(Schedule(prepared).problem(prepared.experiment.algorithms[0]).initial_model(3), float)
+    return np.asarray(Programs(prepared).problem(prepared.experiment.algorithms[0]).initial_model(3), float)

@@ -43,13 +43,13 @@ def finish(process):
 
 
 def flags(devices):
-    """Beside those of all tests, which compile quickly."""
+    """Options beside those of all tests, which compile quickly."""
     return {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"}
 
 
 @pytest.fixture(scope="module")
 def alone():
-    """In this process, with its one JAX device."""
+    """Run in this process, with its one JAX device."""
     return arrays_of(simulate.run(TABLE))
 
 

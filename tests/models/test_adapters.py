@@ -15,7 +15,7 @@ from helpers.nets import CLASSES, FEATURES, accuracy, apply, equinox_net, init, 
 import paota
 from paota.models.base import FunctionModel
 from paota.models.custom import as_model, fitted
-from paota.models.softmax import Softmax
+from paota.models.mlp import Softmax
 
 
 class Plain:
@@ -38,7 +38,7 @@ KINDS = {
 
 
 def outputs_of(kind, trained, x):
-    """Of samples [B, 8, 8], by the user's own library and the model as it came back."""
+    """Return outputs for samples [B, 8, 8], by the user's own library and by the model of the result."""
     if kind.startswith("torch"):
         torch = pytest.importorskip("torch", reason="needs PyTorch")
         with torch.no_grad():
@@ -147,7 +147,7 @@ def test_an_instance_is_the_first_model_of_every_seed(kind):
 
 
 def test_images_are_cropped_on_the_host_as_in_jax():
-    from paota.training.augmentation import crop_and_flip
+    from paota.training.batches import crop_and_flip
     from paota.training.torch_learner import cropped
 
     rng = np.random.default_rng(0)

@@ -44,7 +44,7 @@ WRONG = {
     "loss": (lambda: FunctionModel(init=init, apply=apply, loss=lambda o, y: o.mean()), r"its loss has shape \(\).*each sample"),
     "score": (
         lambda: FunctionModel(init=init, apply=lambda w, x: apply(w, x)[:, 0], loss=lambda o, y: (o - y) ** 2),
-        "brings a loss and a score of its own",
+        "needs its own loss and score",
     ),
     "kind": (lambda: 3.5, "float cannot be made a model"),
     "builder": (lambda: lambda width: (init, apply), "asks for 'width'"),

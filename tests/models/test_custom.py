@@ -97,7 +97,7 @@ def test_regression_learns_targets_that_are_no_whole_numbers(kind, plane):
 
 
 def test_targets_need_a_loss_and_a_partition_without_classes(plane):
-    with pytest.raises(UserError, match="must bring a loss and a score"):
+    with pytest.raises(UserError, match="needs its own loss and score"):
         paota.run(table({"name": "mlp"}, data=plane))
     model = as_model((init, apply), loss=lambda o, y: (o[:, 0] - y) ** 2, score=lambda o, y: o[:, 0] < y)
     with pytest.raises(UserError, match="plane has targets instead: choose 'iid'"):

@@ -12,13 +12,10 @@ import pytest
 from paota.base.errors import UserError
 from paota.base.registry import MODELS
 from paota.models.base import cross_entropy
-from paota.models.cnn import Cnn
-from paota.models.fedavg_cnn import FedAvgCnn
+from paota.models.cnn import Cnn, FedAvgCnn, LeNet5
 from paota.models.layers import activated_by, group_norm
-from paota.models.lenet5 import LeNet5
-from paota.models.mlp import Mlp
+from paota.models.mlp import Mlp, Softmax
 from paota.models.resnet import ResNet
-from paota.models.softmax import Softmax
 from paota.training import convolution
 from paota.training.kernels import convolution as kernel
 
@@ -40,7 +37,7 @@ SIZES = [
     (Cnn(groups=8), GREY, (9 * 8 + 2 * 8) + (9 * 8 * 16 + 2 * 16) + (7 * 7 * 16 * 32 + 32) + 330),  # a scale each
     (FedAvgCnn(), GREY, 1_663_370),  # as the paper says
     (FedAvgCnn(), COLOUR, (75 * 32 + 32) + (25 * 32 * 64 + 64) + (8 * 8 * 64 * 512 + 512) + 5130),
-    (LeNet5(), GREY, 61_706),  # as everybody says
+    (LeNet5(), GREY, 61_706),  # the usual number
     (LeNet5(), COLOUR, (75 * 6 + 6) + (150 * 16 + 16) + (400 * 120 + 120) + (120 * 84 + 84) + 850),
     (ResNet(), COLOUR, RESNET_FIRST + sum(resnet_stage(*s, 1) for s in ((16, 16), (16, 32), (32, 64))) + RESNET_OUT),
     (

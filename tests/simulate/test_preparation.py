@@ -1,4 +1,4 @@
-"""Whatever is asked for, however absurd, is answered with one sentence, quickly, and leaves nothing behind."""
+"""Every mistake, however absurd, gets one sentence, quickly, and leaves no files behind."""
 
 import re
 import subprocess
@@ -41,7 +41,7 @@ CASES = {
     "trace": ("timing.latency=trace timing.trace_file=" + "a" * 5000, "name too long"),
     "data": ("data.dataset=" + "a" * 5000, "name too long"),
     "period": ("timing.period_s=1e308", "timing.period_s"),
-    "end of time": ("timing.period_s=1e38", "goes on beyond"),
+    "end of time": ("timing.period_s=1e38", "lasts longer than"),
     "power": ("power.max_power_w=1e-45", "power.max_power_w"),
     "deep key": (".".join(["a"] * 100_000) + "=1", "unknown setting"),
 }
@@ -72,7 +72,7 @@ def test_a_long_plan_says_what_it_takes(monkeypatch):
     monkeypatch.setattr(preparation, "MANY_PARTICIPATIONS", 100)
     told = []
     table = {**SMALL, "rounds": 60, "algorithms": [{"name": "paota"}]}
-    simulate.prepare(Experiment.from_dict({**table, "data": {**SMALL["data"], "devices": 8}}), tell=told.append)
+    simulate.prepare(Experiment.from_dict({**table, "data": {**SMALL["data"], "devices": 8}}), notify=told.append)
     (sentence,) = told
     assert re.fullmatch(r"planning 2.* local trainings, which takes 0\.0 GiB and about 1 minute", sentence)
 

@@ -13,7 +13,7 @@ from paota.base.errors import Interrupted, UserError
 from paota.experiment.experiment import Experiment
 from paota.simulate import schedule
 from paota.simulate.schedule import Schedule, cores
-from paota.simulate.threads import anybody_left
+from paota.simulate.threads import any_running
 
 TABLE = {
     "rounds": 12,
@@ -78,7 +78,7 @@ def test_an_error_in_one_ends_all_and_is_the_one_that_is_told(three_cores):
     with pytest.raises(CallbackError, match="Failing failed in round: enough"):
         simulate.execute(plan(), callbacks=[watcher], events_per_call=1)
     assert len(watcher.seen) < 3 * 3 * 12  # most were not computed
-    assert not anybody_left()
+    assert not any_running()
 
 
 def test_a_wish_to_stop_ends_all(three_cores):
@@ -99,7 +99,7 @@ def test_what_would_not_fit_into_memory_together_runs_alone(monkeypatch, three_c
     assert together.side_by_side == 3
     entry = together.prepared.experiment.algorithms[0]
     places = 16  # for the 8 devices
-    one = engine.row_bytes(entry.algorithm, together.problem(entry).num_parameters) * places
+    one = engine.row_bytes(entry.algorithm, together.programs.problem(entry).num_parameters) * places
     monkeypatch.setattr(engine, "HELD_BYTES", 2 * one + 1)
     assert Schedule(plan()).side_by_side == 2
     monkeypatch.setattr(engine, "HELD_BYTES", one - 1)

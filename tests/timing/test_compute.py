@@ -8,12 +8,11 @@ import pytest
 import paota
 from paota import Experiment, UserError
 from paota.cli import main
-from paota.models.lenet5 import LeNet5
+from paota.models.cnn import LeNet5
 from paota.models.mlp import Mlp
 from paota.models.resnet import ResNet
 from paota.simulate import prepare
-from paota.simulate.preparation import costs_of
-from paota.training.workload import flop_per_sample
+from paota.training.batches import flop_per_sample
 
 DATA = {"dataset": "synthetic", "devices": 20, "sizes": [60]}
 
@@ -53,7 +52,7 @@ def test_seconds_are_operations_over_speed():
     np.testing.assert_allclose(needed_s(made, "local-sgd"), 0.16)
     twice = planned(timing=timing, training={"local_steps": 10}, air={"bandwidth_hz": 1e4})
     np.testing.assert_allclose(needed_s(twice), 0.32 + d / 1e4)
-    costs = costs_of(made, made.experiment.algorithms[0], 0)
+    costs = made.costs[made.experiment.algorithms[0].label, 0]
     np.testing.assert_array_equal(costs.compute_power_w, np.full(20, 3.0))
 
 

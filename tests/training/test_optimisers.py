@@ -15,12 +15,11 @@ from paota.base.errors import Interrupted, UserError
 from paota.base.registry import OPTIMISERS, SCHEDULES, SERVER_OPTIMISERS
 from paota.base.settings import as_tree, fields, parse
 from paota.experiment.experiment import Experiment, as_experiment
-from paota.models.softmax import Softmax
+from paota.models.mlp import Softmax
 from paota.results.checkpoint import Checkpoints
 from paota.studies.bound import analyse
 from paota.studies.sweep.sweep import sweep
-from paota.training.batches import draw_batches, permutation
-from paota.training.learner import GenericLearner, Orders
+from paota.training.learner import GenericLearner, TrainingInputs
 from paota.training.settings import Training
 
 CLASSES, INPUTS, SAMPLES, STEPS, BATCH = 3, 4, 30, 4, 5
@@ -77,7 +76,7 @@ class Case:
 
     def train(self, training, steps=None, rate=0.3):
         learner = GenericLearner(Softmax(), (INPUTS,), CLASSES)
-        orders = Orders(
+        orders = TrainingInputs(
             jnp.asarray(self.slot), jnp.ones(5, bool), jnp.asarray(self.sample),
             None if steps is None else jnp.asarray(steps), jnp.asarray(rate, float),
         )  # fmt: skip
@@ -146,54 +145,6 @@ def test_every_schedule_by_hand(options, factor):
     np.testing.assert_allclose(np.broadcast_to(rate, 7), [0.2 * factor(r) for r in versions], rtol=1e-5, atol=1e-9)
 
 
-def drawn(training, device=(3, 5, 8), number=(0, 2, 1), size=(7, 12, 1), most=16, seed=4):
-    batches = draw_batches(
-        training, jax.random.key(seed), jnp.array(device), jnp.array(number), jnp.array(size), most_samples=most
-    )
-    return np.asarray(batches.position), batches.steps
-
-
-def test_an_epoch_is_a_permutation_filled_up_from_its_beginning():
-    position, steps = drawn(training_with(epochs=3, batch_size=5))
-    assert np.asarray(steps).tolist() == [3 * 2, 3 * 3, 3 * 1]  # ceil(7 / 5), ceil(12 / 5), ceil(1 / 5)
-    orders = []
-    for row, size, total in zip(position, (7, 12, 1), np.asarray(steps), strict=True):
-        for epoch in np.split(row[:total], 3):
-            seen = epoch.ravel()
-            assert sorted(seen[:size]) == list(range(size))
-            assert seen[size:].tolist() == np.resize(seen[:size], len(seen) - size).tolist()
-            orders.append(tuple(seen[:size]))
-    assert len(set(orders[3:6])) == 3  # a new one each epoch
-
-
-def test_epochs_do_not_depend_on_the_company():
-    training = training_with(epochs=2, batch_size=5)
-    together, steps = drawn(training)
-    alone, own = drawn(training, (5,), (2,), (12,), most=64)
-    assert own[0] == steps[1]
-    assert alone[0, : own[0]].tolist() == together[1, : own[0]].tolist()
-
-
-def test_permutations_are_uniform():
-    keys = jax.random.split(jax.random.key(0), 6000)
-    made = np.asarray(jax.vmap(lambda key: permutation(key, jnp.array(3), 5))(keys))
-    assert (np.sort(made[:, :3]) == np.arange(3)).all()
-    _, counts = np.unique(made[:, :3], axis=0, return_counts=True)
-    assert len(counts) == 6
-    assert ((counts - 1000) ** 2 / 1000).sum() < 20.5  # chi-squared, 5 degrees of freedom: p = 0.001
-
-
-def test_numbers_of_steps_are_uniform_and_addressed():
-    training = training_with(local_steps=5, least_steps=2, batch_size=1)
-    device, number = (a.ravel() for a in np.meshgrid(np.arange(50), np.arange(40), indexing="ij"))
-    position, steps = drawn(training, device, number, np.full(2000, 9))
-    assert position.shape == (2000, 5, 1)
-    counts = np.bincount(steps)
-    assert counts[:2].tolist() == [0, 0]
-    assert ((counts[2:] - 500) ** 2 / 500).sum() < 16.3  # 3 degrees of freedom: p = 0.001
-    assert drawn(training, [17], [3], [9])[1][0] == steps[17 * 40 + 3]
-
-
 # Through the whole simulator.
 
 SMALL = {
@@ -257,7 +208,7 @@ def test_options_are_swept_by_their_names():
 
 
 def test_the_rate_is_that_of_the_version_a_device_started_from():
-    """With a rate that is as good as zero after the first round, only those who started from w^0 move the model."""
+    """After the first round the rate is almost zero: only devices that started from w^0 move the model."""
     training = {"schedule": "step", "decay_rounds": 1, "decay_factor": 1e-30, "local_steps": 1, "batch_size": 4}
     table = small(training=training, air={"n0_dbm_per_hz": -300.0}, algorithms=[{"name": "fedbuff", "buffer_size": 1}])
     seen = []
@@ -307,7 +258,7 @@ ADAPTIVE = {"learning_rate": 0.1, "beta1": 0.8, "beta2": 0.9, "tau": 0.05}
     ],
 )
 def test_every_server_optimiser_by_hand(name, options):
-    """Three rounds, and between them one in which nobody sends: it must leave no trace."""
+    """Three rounds, and between them one in which no device sends: it must leave no trace."""
     table = small(server={"optimiser": name, **options})
     rule = engine.RoundConfig.of(Experiment.from_dict(table).algorithms[0])
     movements = np.random.default_rng(1).normal(size=(3, 6)) * [1, 0.1, 0.01, 1, 0.1, 0.01]
@@ -385,7 +336,7 @@ def test_a_server_optimiser_is_for_updates(name):
 
 
 def test_a_synchronous_mean_of_models_may_be_optimised_too():
-    """Nobody is stale: the mean model is w^r plus the mean update."""
+    """No model is stale: the mean model is w^r plus the mean update."""
     simulate.prepare(Experiment.from_dict(small(algorithms=[{"name": "local-sgd"}], server={"optimiser": "sgd"})))
 
 

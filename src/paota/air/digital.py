@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import jax
     from jaxtyping import Float, Int
 
-    from ..data.dataset import Dataset
-    from ..models.base import Model
     from ..timing.fleet import Attendance
     from .downlink import Downloads
 
@@ -227,11 +225,3 @@ class WithTransfers(Latencies):
         if self.downloads is not None:
             seconds = seconds + self.downloads(device, start_s)
         return seconds + self.block_s
-
-
-def count_parameters(model: Model, dataset: Dataset) -> int:
-    """Return d from the shapes of the model; no model is created."""
-    import jax  # start-up time
-
-    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), tuple(dataset.input_shape), dataset.num_classes))
-    return sum(int(leaf.size) for leaf in jax.tree.leaves(shapes))

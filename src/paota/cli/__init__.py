@@ -31,7 +31,7 @@ def command() -> NoReturn:
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    crew = sys.modules.get("paota.simulate.threads")
-    if code == EXIT_CODE or (crew is not None and crew.anybody_left()):
+    threads = sys.modules.get("paota.simulate.threads")
+    if code == EXIT_CODE or (threads is not None and threads.any_running()):
         os._exit(code)
     sys.exit(code)

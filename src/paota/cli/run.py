@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
             return 0
     quiet = args.json or args.quiet
     plan = simulate.prepare(
-        experiment, seeds=seeds, tell=lambda sentence: quiet or print(f"paota: {sentence}", file=sys.stderr)
+        experiment, seeds=seeds, notify=lambda sentence: quiet or print(f"paota: {sentence}", file=sys.stderr)
     )
     identity = simulate.identity(plan)  # may take long: it builds the kernel of a new machine
     folder = folder or begin_folder(args.out or default_folder(experiment.name), plan.experiment, plan.seeds)

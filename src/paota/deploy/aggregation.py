@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .. import engine
 from ..experiment.experiment import AlgorithmConfig
-from ..training.learner import Trained
+from ..training.learner import LocalUpdates
 from .answers import Arrival
 from .layout import Layout
 
@@ -119,6 +119,6 @@ class Aggregator:
 @jax.jit
 def _play(config: engine.RoundConfig, key: Any, before: engine.RoundStart, start: Any, local: Any, loss: Any) -> Any:
     def devices(row: engine.EventInputs) -> engine.DeviceSignals:
-        return engine.prepare(config, key, before, Trained(local, local - start, loss), start)
+        return engine.prepare(config, key, before, LocalUpdates(local, local - start, loss), start)
 
     return engine.play_round(config, key, before, devices)[:2]

@@ -18,7 +18,6 @@ from ..experiment.experiment import AlgorithmConfig
 from ..results import checkpoint as codec
 from ..results.result import Trajectory
 from ..simulate import PreparedRun
-from ..simulate.preparation import costs_of
 from ..simulate.records import trajectory_of
 from ..timing.timeline import COLUMNS, Timeline, Trainings
 from .answers import Arrival
@@ -89,7 +88,7 @@ class History:
             prepared, entry, seed, self.timeline(), self._log(), self.initial,
             model=model, diverged_round=self.diverged_round, compute_s=compute_s, stopped_round=self.stopped_round,
             # Real devices were as long at work as they were; what the simulator imagines beside that is not theirs.
-            costs=replace(costs_of(prepared, entry, seed), attendance=None, downloads=None, block_s=0.0),
+            costs=replace(prepared.costs[entry.label, seed], attendance=None, downloads=None, block_s=0.0),
         )  # fmt: skip
 
     def _log(self) -> Log:

@@ -28,7 +28,7 @@ from ..results.checkpoint import fingerprints
 from ..results.folder import write_folder
 from ..results.result import Result
 from ..simulate.conditions import attendance_of, computing_latencies, conditions_of
-from ..simulate.schedule import Schedule
+from ..simulate.programs import Programs
 from ..timing.virtual import TimelineInputs
 from .aggregation import Aggregator
 from .clock import Clock, Pace, RealClock
@@ -84,11 +84,11 @@ def _serve_into(
 ) -> Result:
     experiment = prepared.experiment
     started = datetime.now(UTC)
-    schedule = Schedule(prepared)
+    programs = Programs(prepared)
     done, trajectories = [], []
     for i, entry in enumerate(algorithms):
         last_one = i == len(algorithms) - 1
-        run = _Run(schedule, entry, deployment, grid, clock, out / f"checkpoint-{i}")
+        run = _Run(programs, entry, deployment, grid, clock, out / f"checkpoint-{i}")
         done.append(last := run.go(wait_for_devices=not last_one))
         trajectories.append(last.history.trajectory(prepared, entry, experiment.seed, last.model, last.compute_s))
         if not trajectories[-1].metrics["ready"].any():
@@ -109,11 +109,11 @@ class _Run:
     """One algorithm, from its checkpoint if there is one."""
 
     def __init__(
-        self, schedule: Schedule, entry: AlgorithmConfig, deployment: Deployment, grid: Grid, clock: Clock,
+        self, programs: Programs, entry: AlgorithmConfig, deployment: Deployment, grid: Grid, clock: Clock,
         path: Path,
     ) -> None:  # fmt: skip
-        experiment = schedule.prepared.experiment
-        self.schedule, self.prepared, self.entry, self.deployment = schedule, schedule.prepared, entry, deployment
+        experiment = programs.prepared.experiment
+        self.programs, self.prepared, self.entry, self.deployment = programs, programs.prepared, entry, deployment
         self.grid, self.clock, self.checkpoints = grid, clock, CheckpointFolder(path)
         self.inputs = _world(self.prepared, entry)
         counts_updates = entry.algorithm.scheme.counts_updates
@@ -147,7 +147,7 @@ class _Run:
         experiment, deployment = self.prepared.experiment, self.deployment
         seed = experiment.seed
         aggregator = Aggregator(
-            self.schedule.problem(self.entry), self.schedule.device_data(self.entry, seed), self.entry, seed
+            self.programs.problem(self.entry), self.programs.device_data(self.entry, seed), self.entry, seed
         )
         if saved is not None and saved.model.shape != aggregator.model.shape:
             raise UserError(f"'{self.checkpoints.path}' holds another model than the experiment: choose another out")

@@ -19,10 +19,10 @@ from ..data.dataset import Dataset, Scaling
 from ..data.load import load_data, load_dataset
 from ..data.partition import deal
 from ..experiment.experiment import AlgorithmConfig, Experiment
+from ..models.base import parameter_shapes
 from ..models.custom import fitted, jax_model
-from ..training.augmentation import draw_augmentation
-from ..training.batches import draw_batches
-from ..training.learner import GenericLearner, Orders
+from ..training.batches import draw_augmentation, draw_batches
+from ..training.learner import GenericLearner, TrainingInputs
 from ..training.settings import Training
 from .layout import Layout
 
@@ -71,9 +71,7 @@ class LocalTrainer:
         model = jax_model(fitted(experiment.model, shard.input_shape, shard.num_classes), "paota deploy")
         self.learner = GenericLearner(model, shard.input_shape, shard.num_classes, shard.scaling)
         self.training = jax.tree.map(np.float32, as_tree(entry.training))
-        self.layout = Layout.of(
-            jax.eval_shape(lambda: model.init(jax.random.key(0), shard.input_shape, shard.num_classes))
-        )
+        self.layout = Layout.of(parameter_shapes(model, shard.input_shape, shard.num_classes))
         padding = (1 << (len(shard.y) - 1).bit_length()) - len(shard.y)
         self._x = np.pad(shard.x, [(0, padding)] + [(0, 0)] * (shard.x.ndim - 1))
         self._y = np.pad(shard.y, (0, padding))
@@ -113,6 +111,6 @@ def _train(
     )
     augmentation = draw_augmentation(training, jax.random.key(seed), device[None], number[None], *sample.shape[1:])
     rate = jnp.asarray(training.rate(version[None]), start.dtype)
-    orders = Orders(here, here == 0, sample, steps, rate, augmentation, None if shift is None else shift[None])
+    orders = TrainingInputs(here, here == 0, sample, steps, rate, augmentation, None if shift is None else shift[None])
     trained = learner.train(training, orders, start[None], x, y)
     return trained.local_model[0], trained.loss[0]

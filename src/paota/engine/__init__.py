@@ -1,18 +1,17 @@
-"""The compiled half of a simulation. Free functions on plain structures; nothing here knows an algorithm by name.
+"""The compiled half of a simulation: pure functions on plain structures. Nothing here depends on a particular algorithm.
 
-    play_round                  one aggregation: devices, air, server
-    train, prepare              the devices' half of it
-    evaluate, evaluate_model    how good a model is
+    play_round                  one round: devices, channel, server
+    prepare                     the devices' part of it, after their training
+    evaluate_model              accuracy and losses of a model
     run_events                  the loop over events; `program` compiles it
 
 The simulator runs the loop; a deployment plays round by round.
 """
 
 from .blocks import DeviceSignals as DeviceSignals
-from .evaluation import ModelEvaluation as ModelEvaluation
-from .evaluation import evaluate as evaluate
 from .evaluation import evaluate_model as evaluate_model
-from .local_training import train as train
+from .loop import CallArguments as CallArguments
+from .loop import Program as Program
 from .loop import forget_programs as forget_programs
 from .loop import is_known as is_known
 from .loop import known_programs as known_programs

@@ -1,25 +1,26 @@
-"""How good a model is: on the test data, and on all that the devices hold."""
+"""Evaluation of a model on the test data, and on the training data of all devices."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
-from ..training.learner import SampleEvaluation
+from ..training.learner import SampleEvaluation, Samples
 from . import sharding
 from .structures import DeviceData, LearningProblem
 
 
 class ModelEvaluation(NamedTuple):
-    """How good one model is."""
+    """Accuracy and losses of one model."""
 
     test_accuracy: Float[Array, ""]
     test_loss: Float[Array, ""]
-    train_loss: Float[Array, ""]  # F(w), Eq. sys_FL_task; NaN where the mini-batches' loss stands for it
+    train_loss: Float[Array, ""]  # F(w), Eq. sys_FL_task; NaN if the loss of the mini-batches replaces it
     score_by_label: Float[Array, " C"]  # sum of the score over the test samples of each label
 
     @classmethod
@@ -29,9 +30,9 @@ class ModelEvaluation(NamedTuple):
 
 
 def evaluate(problem: LearningProblem, model: Float[Array, " d"], data: DeviceData) -> ModelEvaluation:
-    """`model` on the test data and, with `train_loss = "objective"`, on all that the devices hold."""
+    """Evaluate `model` on the test data and, with `train_loss = "objective"`, on the training data of all devices."""
 
-    def over(x: Any, y: jax.Array, weight: jax.Array) -> SampleEvaluation:
+    def over(x: Samples, y: Shaped[Array, " N"], weight: Float[Array, " N"]) -> SampleEvaluation:
         return sharding.evaluate(problem.mesh, problem.learner, model, (x, y, weight))
 
     test = over(data.x_test, data.y_test, jnp.full(len(data.y_test), 1.0 / len(data.y_test)))
@@ -42,10 +43,10 @@ def evaluate(problem: LearningProblem, model: Float[Array, " d"], data: DeviceDa
 
 
 def evaluate_model(problem: LearningProblem, model: Float[Array, " d"], data: DeviceData) -> ModelEvaluation:
-    """`evaluate`, compiled."""
+    """Evaluate `model`, in a compiled program."""
     return _compiled(problem)(*sharding.replicate(problem.mesh, (model, data)))
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(problem: LearningProblem) -> Any:
+def _compiled(problem: LearningProblem) -> Callable[..., ModelEvaluation]:
     return jax.jit(functools.partial(evaluate, problem), out_shardings=sharding.everywhere(problem.mesh))

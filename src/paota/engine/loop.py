@@ -1,8 +1,8 @@
-"""The compiled loop over aggregation events, which knows nothing of any particular algorithm.
+"""The compiled loop over aggregation events, which does not depend on any particular algorithm.
 
-For each event: take the start versions from a ring buffer of global models, train the event's devices, let the server
-make the next version, store it, judge it. Many events run in one call; between calls the host may show progress, save
-or stop.
+For each event it takes the start versions from a ring buffer of global models, trains the event's devices, plays the
+round, stores the next version, and evaluates it. Many events run in one call. Between calls the host may show progress,
+save or stop.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from ..air.downlink import as_heard
+from ..air.downlink import AnalogDownlink, as_heard
+from ..training.batches import draw_augmentation, draw_batches
+from ..training.learner import LocalUpdates, TrainingInputs
 from . import sharding
 from .blocks import DeviceSignals
 from .evaluation import ModelEvaluation, evaluate
-from .local_training import train
-from .round import RoundStart, memory_of, play_round, prepare
+from .round import RoundStart, device_memory, play_round, prepare
 from .structures import (
     PER_DEVICE,
     DeviceData,
@@ -34,16 +36,16 @@ from .structures import (
     State,
 )
 
+CallArguments: TypeAlias = tuple[RunConstants, State, EventInputs, np.int32]  # run, state, events, count
+Program: TypeAlias = Callable[..., tuple[State, Log]]
+MAX_PROGRAMS = 64  # stored in this process
+
 
 def run_events(
-    problem: LearningProblem,
-    shape: ProgramShape,
-    run: RunConstants,
-    state: State,
-    events: EventInputs,
-    count: jax.Array,
-) -> tuple[State, Log]:
-    """The first `count` of `events`, one after the other; the rest is padding, so that every call has the same shape."""
+    problem: LearningProblem, shape: ProgramShape, run: RunConstants, state: State, events: EventInputs,
+    count: Int[Array, ""],
+) -> tuple[State, Log]:  # fmt: skip
+    """Play the first `count` of `events`, one after the other; the rest is padding, so that all calls have one shape."""
 
     def one_event(i: jax.Array, carry: tuple[State, Log]) -> tuple[State, Log]:
         state, log = carry
@@ -60,32 +62,35 @@ def run_events(
 def event(
     problem: LearningProblem, shape: ProgramShape, run: RunConstants, state: State, inputs: EventInputs
 ) -> tuple[State, Log]:
-    """One aggregation: version `inputs.round` becomes the next one."""
+    """Play one aggregation event: version `inputs.round` becomes the next one."""
     config, key, data = run
     order = sharding.interleaved(problem.mesh, shape.places)
     if order is not None:
         inputs = jax.tree.map(lambda column: column[order] if column.ndim else column, inputs)
-    before = RoundStart(
+    start = RoundStart(
         inputs=inputs,
         model=state.ring[inputs.round % shape.versions],
         previous_model=state.ring[jnp.maximum(inputs.round - 1, 0) % shape.versions],
-        num_samples=_num_samples(data, inputs, state.ring.dtype),
+        num_samples=_num_samples(data, inputs, state),
         num_devices=jnp.asarray(len(data.shard_sizes), state.ring.dtype),
         state=state,
     )
 
     def devices(part: EventInputs) -> DeviceSignals:
-        mine = before._replace(inputs=part, num_samples=_num_samples(data, part, state.ring.dtype))
+        part_start = start._replace(inputs=part, num_samples=_num_samples(data, part, state))
         shift = None
         if config.algorithm.shifts_gradients:
-            shift = jax.vmap(config.algorithm.gradient_shift, in_axes=(0, None))(memory_of(mine), state.server)
+            shift = jax.vmap(config.algorithm.gradient_shift, in_axes=(0, None))(
+                device_memory(part_start), state.server
+            )
         trained = train(problem, run, state.ring, part, shift)
-        start = None
+        start_model = None
         if config.guards.max_update_norm is not None:
-            start = as_heard(config.air, key, state.ring[part.version % shape.versions], part.version, part.device)
-        return prepare(config, key, mine, trained, start)
+            ring_models = state.ring[part.version % shape.versions]
+            start_model = as_heard(config.air, key, ring_models, part.version, part.device)
+        return prepare(config, key, part_start, trained, start_model)
 
-    outcome, after, loss = play_round(config, key, before, devices, block=shape.block)
+    outcome, after, loss = play_round(config, key, start, devices, block=shape.block)
     evaluation = jax.lax.cond(
         inputs.evaluate,
         lambda: evaluate(problem, outcome.model, data),
@@ -94,9 +99,8 @@ def event(
     if problem.train_loss == "batches":
         evaluation = evaluation._replace(train_loss=jnp.where(inputs.ready, loss, 0).sum() / inputs.ready.sum())
     log = Log(
-        evaluation.test_accuracy, evaluation.test_loss, evaluation.train_loss, outcome.noise_std,
-        jnp.isfinite(outcome.model).all(), evaluation.score_by_label, outcome.weight, outcome.amplitude,
-        outcome.similarity, outcome.transmit_power_w, outcome.channel_gain,
+        **evaluation._asdict(), finite=jnp.isfinite(outcome.model).all(), noise_std=outcome.noise_std,
+        **{name: getattr(outcome, name) for name in PER_DEVICE},
     )  # fmt: skip
     if order is not None:
         back = np.argsort(order)
@@ -104,20 +108,47 @@ def event(
     return after._replace(ring=state.ring.at[(inputs.round + 1) % shape.versions].set(outcome.model)), log
 
 
-def _num_samples(data: DeviceData, inputs: EventInputs, kind: Any) -> Float[Array, " n"]:
-    return data.shard_sizes[inputs.device].astype(kind)
+def _num_samples(data: DeviceData, inputs: EventInputs, state: State) -> Float[Array, " n"]:
+    return data.shard_sizes[inputs.device].astype(state.ring.dtype)
 
 
-_compiled: dict[Any, Any] = {}
+def train(
+    problem: LearningProblem, run: RunConstants, ring: Float[Array, "V d"], inputs: EventInputs,
+    shift: Float[Array, "n d"] | None = None,
+) -> LocalUpdates:  # fmt: skip
+    """Train every device of the event from the version with which it started.  # Eq. local_update
+
+    `shift` is added to every gradient of a device.
+    """
+
+    def local(run: RunConstants, ring: jax.Array, columns: tuple[jax.Array, ...]) -> LocalUpdates:
+        version, ready, device, number, shift = columns
+        training, data = run.config.training, run.data
+        position, steps = draw_batches(
+            training, run.key, device, number, data.shard_sizes[device], problem.most_samples
+        )
+        sample = data.shard_indices[data.shard_offsets[device][:, None, None] + position]
+        augmentation = draw_augmentation(training, run.key, device, number, *sample.shape[1:])
+        rate = jnp.asarray(training.rate(version), ring.dtype)
+        slot = version % len(ring)
+        if isinstance(run.config.air.downlink, AnalogDownlink):  # every device starts from its own noisy model
+            ring, slot = as_heard(run.config.air, run.key, ring[slot], version, device), jnp.arange(len(slot))
+        training_inputs = TrainingInputs(slot, ready, sample, steps, rate, augmentation, shift)
+        return problem.learner.train(training, training_inputs, ring, data.x_train, data.y_train)
+
+    columns = (inputs.version, inputs.ready, inputs.device, inputs.training, shift)
+    return sharding.train(problem.mesh, local, (run, ring), columns)
+
+
+_compiled: dict[object, Program] = {}
 _lock = threading.Lock()
-MAX_PROGRAMS = 64  # kept in this process
 
 
-def program(problem: LearningProblem, shape: ProgramShape, arguments: tuple[Any, ...]) -> tuple[Any, float]:
-    """`run_events` compiled ahead of time for `arguments` (run, state, events, count), and the seconds it took.
+def program(problem: LearningProblem, shape: ProgramShape, arguments: CallArguments) -> tuple[Program, float]:
+    """Compile `run_events` ahead of time for `arguments`; return the program and the seconds that this took.
 
-    Kept for every later call of the same structure and shapes, whatever the numbers; then the seconds are 0. A program
-    of one event takes its state over and writes the next one there, which spares memory.
+    Later calls with the same structure and shapes get the same program in 0 s, whatever the numbers. A program of one
+    event overwrites its state with the next one, which saves memory.
     """
     key = program_key(problem, shape, arguments)
     with _lock:
@@ -136,23 +167,23 @@ def program(problem: LearningProblem, shape: ProgramShape, arguments: tuple[Any,
     return made, seconds
 
 
-def program_key(problem: LearningProblem, shape: ProgramShape, arguments: tuple[Any, ...]) -> Any:
-    """What two calls must share to share a program."""
+def program_key(problem: LearningProblem, shape: ProgramShape, arguments: CallArguments) -> object:
+    """Return the key by which calls share a program: structure and shapes, not numbers."""
     leaves, structure = jax.tree.flatten(arguments)
     return problem, shape, structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
 
 
-def is_known(problem: LearningProblem, shape: ProgramShape, arguments: tuple[Any, ...]) -> bool:
-    """Whether `program` has it already."""
+def is_known(problem: LearningProblem, shape: ProgramShape, arguments: CallArguments) -> bool:
+    """Return True if `program` has compiled it already."""
     return program_key(problem, shape, arguments) in _compiled
 
 
 def known_programs() -> int:
-    """How many programs this process has compiled and kept."""
+    """Return the number of programs that this process has stored."""
     return len(_compiled)
 
 
 def forget_programs() -> None:
-    """Let go of every compiled program."""
+    """Delete every stored program."""
     with _lock:
         _compiled.clear()

@@ -1,16 +1,23 @@
-"""One round, from top to bottom: what devices report and send, how loud they arrive, and the next model.
+"""THE round, from top to bottom: reports, amplitudes, uplink, next model.
+
+    prepare             on the devices  faults, guards, the payload, and the report for the control channel
+    uplink_of           the channel     gains and noise of this round
+    choose_amplitudes   on the server   p_k, and the precoders phi_k that reach them
+    superpose           the channel     sum_k h_k phi_k payload_k
+    finish_round        on the server   the received vector, and the next model
 
 The compiled loop, a deployment and `aggregate_by_hand` all call `play_round`.
+Axes: n devices that take part, padded; K devices in all; d parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from ..air.channel import make_uplink
 from ..air.uplink import Uplink, invert, within_budget
@@ -20,13 +27,13 @@ from ..faults.signals import Checked, corrupt_and_guard, disturb
 from ..power.settings import Power
 from ..server import ServerSettings
 from ..server.optimisers import NoOptimiser
-from ..training.learner import Trained
+from ..training.learner import LocalUpdates
 from .blocks import Blocks, DeviceSignals, Gains, Sums
 from .structures import EventInputs, RoundConfig, State
 
 
 class RoundStart(NamedTuple):
-    """What is there when a round begins. n: devices that take part, padded."""
+    """Everything that a round starts from."""
 
     inputs: EventInputs
     model: Float[Array, " d"]  # w^r
@@ -37,167 +44,153 @@ class RoundStart(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What the server has decided before anybody sends."""
+    """The server's decision before the devices transmit."""
 
     uplink: Uplink
-    amplitude: Float[Array, " n"]  # p_k; of a digital rule the weight
+    amplitude: Float[Array, " n"]  # p_k; for a digital algorithm the weight
     divisor: Float[Array, ""] | float
-    precoder: Shaped[Array, " n"] | None  # phi_k, complex; None for a digital rule
-    gains: Gains  # the air, or the digital server, sums gain_k payload_k for each of these
+    precoder: Shaped[Array, " n"] | None  # phi_k, complex; None for a digital algorithm
+    gains: Gains  # the channel, or the digital server, sums gain_k payload_k for each of these
 
 
 class RoundOutcome(NamedTuple):
-    """The outcome of one event. [n] arrays; NaN where a quantity does not apply."""
+    """The outcome of one round; NaN where a quantity does not apply."""
 
     model: Float[Array, " d"]  # w^(r+1)
-    state: Any
-    weight: Float[Array, " n"]  # alpha_k; sums to the step over the ready devices: 1, or less where w^r keeps the rest
-    amplitude: Float[Array, " n"]  # p_k as received: where the channel is not as believed, not what was decided
+    state: PyTree  # of the algorithm on the server
+    weight: Float[Array, " n"]  # alpha_k; sums to 1 over the ready devices, or less where w^r keeps the rest
+    amplitude: Float[Array, " n"]  # p_k as received, which differs from the decision if the channel estimate is wrong
     similarity: Float[Array, " n"]  # theta_k
     transmit_power_w: Float[Array, " n"]  # |phi_k payload_k|^2
-    noise_std: Float[Array, ""]  # a weight, after normalisation
-    channel_gain: Float[Array, " n"]  # |h_k|^2 that the signals meet
-    memory: Any = ()  # of the devices from now on, [n, ...] each; for `aggregate_by_hand` only
+    noise_std: Float[Array, ""]  # per weight, after normalisation
+    channel_gain: Float[Array, " n"]  # |h_k|^2 of the actual channel
+    memory: PyTree = ()  # of the devices after the round, [n, ...] each; only from `aggregate_by_hand`
 
 
 def play_round(
-    config: RoundConfig, key: jax.Array, before: RoundStart, devices: Callable[[EventInputs], DeviceSignals], *,
+    config: RoundConfig, key: PRNGKeyArray, start: RoundStart, devices: Callable[[EventInputs], DeviceSignals], *,
     uplink: Uplink | None = None,
     block: int | None = None,
 ) -> tuple[RoundOutcome, State, Float[Array, " n"]]:  # fmt: skip
-    """One aggregation: version r becomes version r + 1.
+    """Aggregate once: version r becomes version r + 1.
 
     Args:
-        rule: everything that decides how the round is computed.
-        key: of the seed.
-        before: what is there when the round begins.
-        devices: trains the devices of (a part of) the row and calls `prepare`.
-        uplink: the air of this round; None: as `config` says.
-        block: devices whose models are held at once; None: all of the round.
+        config: the settings of the round.
+        key: key of the seed.
+        start: everything that the round starts from.
+        devices: trains the devices of (a part of) the event and calls `prepare`.
+        uplink: the uplink of this round; None: from `config`.
+        block: devices whose models are in memory at once; None: all of the round.
 
     Returns:
-        The outcome, the state after it (its ring is the old one), and the devices' losses [n].
+        The outcome, the state after it (with the old ring), and the devices' losses.
     """
-    inputs, state = before.inputs, before.state
+    inputs, state = start.inputs, start.state
     blocks = None if block is None else Blocks(devices, inputs, block)
-    signals = devices(inputs) if blocks is None else blocks.untrained() if asks_nothing(config) else blocks.first_pass()
+    if blocks is None:
+        signals = devices(inputs)
+    elif needs_no_reports(config):
+        signals = blocks.untrained()
+    else:
+        signals = blocks.first_pass()
     if uplink is None:
-        uplink = uplink_of(config, key, inputs, signals.ready, before.model.size)
-    if config.power.energy_budget_j is not None:
-        uplink = within_budget(
-            uplink, config.power.energy_budget_j, state.spent_j[inputs.device], config.air.bandwidth_hz
-        )
+        uplink = uplink_of(config, key, inputs, signals.ready, start.model.size)
+    budget_j = config.power.energy_budget_j
+    if budget_j is not None:
+        uplink = within_budget(uplink, budget_j, state.spent_j[inputs.device], config.air.bandwidth_hz)
         signals = signals._replace(ready=uplink.ready)
-    event = _event_of(before, signals)
+    event = _event_of(start, signals)
     decision = choose_amplitudes(config.algorithm, config.power, event, uplink)
     if blocks is None:
         sums, loss = superpose(decision.gains, signals.payload), signals.loss
     else:
         sums, loss = blocks.second_pass(decision.gains)
-        loss = loss if asks_nothing(config) else signals.loss
+        loss = loss if needs_no_reports(config) else signals.loss
     outcome = finish_round(config.algorithm, event, decision, sums)
-    outcome, optimiser = apply_server_optimiser(config.server, before.model, outcome, state.optimiser)
-    memory = remembered(state.devices, inputs.device, outcome.weight, signals.memory)
+    outcome, optimiser = apply_server_optimiser(config.server, start.model, outcome, state.optimiser)
+    memory = updated_memory(state.devices, inputs.device, outcome.weight, signals.memory)
     spent_j = state.spent_j
-    if config.power.energy_budget_j is not None:  # a device takes part in an event once; padding has sent nothing
+    if budget_j is not None:  # a device takes part in an event once; padding has sent nothing
         spent_j = spent_j.at[inputs.device].add(outcome.transmit_power_w / config.air.bandwidth_hz)
     return outcome, State(state.ring, outcome.state, optimiser, memory, spent_j), loss
 
 
-def prepare(
-    config: RoundConfig, key: jax.Array, before: RoundStart, trained: Trained, start: Float[Array, "n d"] | None = None
-) -> DeviceSignals:
-    """Faults and guards, then step one of the algorithm on every device: its report, and what it will send.
+# On the devices.
 
-    `start`: the models that the devices began with, which `guards.max_update_norm` needs.
+
+def prepare(
+    config: RoundConfig, key: PRNGKeyArray, start: RoundStart, trained: LocalUpdates,
+    start_model: Float[Array, "n d"] | None = None,
+) -> DeviceSignals:  # fmt: skip
+    """Apply faults and guards, then step one of the algorithm, on every device: its report, and its payload.
+
+    `start_model` are the models from which the devices started, which `guards.max_update_norm` needs.
     """
-    inputs = before.inputs
-    checked = Checked(trained.local_model, trained.update, inputs.ready, start)
+    inputs = start.inputs
+    checked = Checked(trained.local_model, trained.update, inputs.ready, start_model)
     checked = corrupt_and_guard(config.faults, config.guards, key, inputs.device, checked)
     multiplier, norm = config.guards.noise_multiplier, config.guards.max_update_norm
     if multiplier is not None and norm is not None:
         checked = _with_noise(multiplier * norm, key, inputs, checked)
-    return encode(
-        config.algorithm,
-        key,
-        before,
-        trained._replace(local_model=checked.local_model, update=checked.update),
-        checked.ready,
-    )
+    trained = trained._replace(local_model=checked.local_model, update=checked.update)
+    return encode(config.algorithm, key, start, trained, checked.ready)
 
 
-def memory_of(before: RoundStart) -> Any:
-    """What the devices of the round have kept, [n, ...] each."""
-    return jax.tree.map(lambda column: column[before.inputs.device], before.state.devices)
-
-
-def encode(
-    algorithm: Algorithm, key: jax.Array, before: RoundStart, trained: Trained, ready: Bool[Array, " n"]
-) -> DeviceSignals:
-    """Step one of the algorithm on every device."""
-    inputs = before.inputs
-    result = DeviceResult(
-        local_model=trained.local_model,
-        update=trained.update,
-        loss=trained.loss,
-        staleness=inputs.round - inputs.version,
-        num_samples=before.num_samples,
-        model=before.model,
-        previous_model=before.previous_model,
-        memory=memory_of(before),
-        state=before.state.server,
-        key=device_keys(key, inputs.round, inputs.device) if algorithm.draws else None,
-    )
-
-    def on_device(one: DeviceResult) -> tuple[jax.Array, Report, Any]:
-        return algorithm.signal(one), algorithm.report(one), algorithm.remember(one)
-
-    broadcast: Any = None
-    axes = DeviceResult(0, 0, 0, 0, 0, broadcast, broadcast, 0, broadcast, None if result.key is None else 0)  # type: ignore[arg-type]
-    payload, report, memory = jax.vmap(on_device, in_axes=(axes,))(result)
-    return DeviceSignals(payload, jnp.sum(payload**2, axis=1), report, ready, result.loss, memory)
-
-
-def _with_noise(std: float, key: jax.Array, inputs: EventInputs, checked: Checked) -> Checked:
-    """Every device adds noise of standard deviation `std` to each weight, after clipping."""
+def _with_noise(std: float, key: PRNGKeyArray, inputs: EventInputs, checked: Checked) -> Checked:
+    """Add noise of standard deviation `std` to each weight of every device, after clipping."""
     keys = device_keys(key, inputs.round, inputs.device, Purpose.PRIVACY_NOISE)
     drawn = jax.vmap(lambda key: jax.random.normal(key, checked.update.shape[1:]))(keys)
     noise = std * drawn
     return checked._replace(update=checked.update + noise, local_model=checked.local_model + noise)
 
 
+def encode(
+    algorithm: Algorithm, key: PRNGKeyArray, start: RoundStart, trained: LocalUpdates, ready: Bool[Array, " n"]
+) -> DeviceSignals:
+    """Apply step one of the algorithm on every device."""
+    inputs = start.inputs
+    result = DeviceResult(
+        local_model=trained.local_model,
+        update=trained.update,
+        loss=trained.loss,
+        staleness=inputs.round - inputs.version,
+        num_samples=start.num_samples,
+        model=start.model,
+        previous_model=start.previous_model,
+        memory=device_memory(start),
+        state=start.state.server,
+        key=device_keys(key, inputs.round, inputs.device) if algorithm.draws else None,
+    )
+
+    def on_device(one: DeviceResult) -> tuple[jax.Array, Report, PyTree]:
+        return algorithm.signal(one), algorithm.report(one), algorithm.remember(one)
+
+    shared = {"model": None, "previous_model": None, "state": None, "key": None if result.key is None else 0}
+    axes = DeviceResult(**{name: shared.get(name, 0) for name in DeviceResult._fields})  # type: ignore[arg-type]
+    payload, report, memory = jax.vmap(on_device, in_axes=(axes,))(result)
+    return DeviceSignals(payload, jnp.sum(payload**2, axis=1), report, ready, result.loss, memory)
+
+
+def device_memory(start: RoundStart) -> PyTree:
+    """Return what the devices of the round have stored, [n, ...] each."""
+    return jax.tree.map(lambda column: column[start.inputs.device], start.state.devices)
+
+
 def device_keys(
-    seed: jax.Array, round: jax.Array, device: Int[Array, " n"], purpose: Purpose = Purpose.SIGNAL
-) -> jax.Array:
-    """Of each device in this round, for what it draws when it sends."""
+    seed: PRNGKeyArray, round: Int[Array, ""], device: Int[Array, " n"], purpose: Purpose = Purpose.SIGNAL
+) -> Shaped[PRNGKeyArray, " n"]:
+    """Return a key for each device in this round, for its own draws when it sends."""
     key = draw_key(seed, purpose, round)
     return jax.vmap(lambda k: jax.random.fold_in(key, k))(device)
 
 
-def _event_of(before: RoundStart, signals: DeviceSignals) -> Event:
-    """The round as the server sees it: scalars of the devices, and models of its own."""
-    inputs = before.inputs
-    return Event(
-        round=inputs.round,
-        model=before.model,
-        previous_model=before.previous_model,
-        device=inputs.device,
-        ready=signals.ready,
-        staleness=inputs.round - inputs.version,
-        num_samples=before.num_samples,
-        energy=signals.energy,
-        report=signals.report,
-        num_devices=before.num_devices,
-        state=before.state.server,
-        aborted=inputs.aborted,
-        group=inputs.group,
-    )
+# The channel.
 
 
 def uplink_of(
-    config: RoundConfig, seed: jax.Array, inputs: EventInputs, ready: Bool[Array, " n"], num_parameters: int
+    config: RoundConfig, seed: PRNGKeyArray, inputs: EventInputs, ready: Bool[Array, " n"], num_parameters: int
 ) -> Uplink:
-    """The air of one round, with whatever goes wrong in it; `num_parameters` is d."""
+    """Return the uplink of one round, faults included; `num_parameters` is d."""
     uplink = make_uplink(
         config.air, seed, max_power_w=config.power.max_power_w, round=inputs.round, time_s=inputs.time_s,
         device=inputs.device, ready=ready,
@@ -206,8 +199,36 @@ def uplink_of(
     return disturb(config.faults, seed, inputs.round, inputs.device, uplink)
 
 
+def superpose(gains: Gains, payload: Float[Array, "n d"]) -> Sums:
+    """Return sum_k gain_k payload_k for each of the gains."""
+    return tuple(gain @ payload for gain in gains)
+
+
+# On the server.
+
+
+def _event_of(start: RoundStart, signals: DeviceSignals) -> Event:
+    """Return the round as the server sees it: scalars of the devices, and its own models."""
+    inputs = start.inputs
+    return Event(
+        round=inputs.round,
+        model=start.model,
+        previous_model=start.previous_model,
+        device=inputs.device,
+        ready=signals.ready,
+        staleness=inputs.round - inputs.version,
+        num_samples=start.num_samples,
+        energy=signals.energy,
+        report=signals.report,
+        num_devices=start.num_devices,
+        state=start.state.server,
+        aborted=inputs.aborted,
+        group=inputs.group,
+    )
+
+
 def choose_amplitudes(algorithm: Algorithm, power: Power, event: Event, uplink: Uplink) -> Decision:
-    """Step two of the algorithm: how loud each device sends in this round's air."""
+    """Apply step two of the algorithm: the amplitude with which each device arrives through this round's uplink."""
     uplink = algorithm.assumed(uplink)
     amplitude, divisor = algorithm.amplitudes(event, uplink, power)
     if not algorithm.over_the_air:
@@ -216,68 +237,70 @@ def choose_amplitudes(algorithm: Algorithm, power: Power, event: Event, uplink: 
     return Decision(uplink, amplitude, divisor, precoder, uplink.gains(precoder))
 
 
-def superpose(gains: Gains, payload: Float[Array, "n d"]) -> Sums:
-    """sum_k gain_k payload_k for each of the gains."""
-    return tuple(gain @ payload for gain in gains)
-
-
 def finish_round(algorithm: Algorithm, event: Event, decision: Decision, sums: Sums) -> RoundOutcome:
-    """Step three: the next model from `sums`, what the air has made of the payloads for each of the decision's gains."""
+    """Apply step three: the next model from `sums`, one superposition of the payloads for each of the gains."""
     uplink, amplitude, divisor, precoder, _ = decision
     nothing = jnp.full(event.ready.shape, jnp.nan)
     if precoder is None:
-        (heard,) = sums
+        (received,) = sums
         shown, transmit_power_w, noise_std, gain = nothing, nothing, jnp.asarray(jnp.nan), nothing
     else:
-        heard = uplink.receive(sums)  # Eq. Global_receive
+        received = uplink.receive(sums)  # Eq. Global_receive
         transmit_power_w = uplink.transmit_power_w(precoder, event.energy)
         noise_std = jnp.sqrt(uplink.noise_power_w / 2) / divisor
-        met, shown = uplink.channel, amplitude
+        channel, shown = uplink.channel, amplitude
         if uplink.actual_channel is not None:
-            met = uplink.actual_channel
-            shown = jnp.where(amplitude != 0, jnp.abs(met * precoder), 0.0)
-        gain = jnp.abs(met) ** 2
-    arrived = Heard(heard / divisor, amplitude, transmit_power_w, uplink.max_power_w)  # Eq. Normalization
-    step = algorithm.next_model(event, arrived)
-    anyone = (amplitude != 0).any()  # nobody: w^(r+1) = w^r exactly, with no noise
+            channel = uplink.actual_channel
+            shown = jnp.where(amplitude != 0, jnp.abs(channel * precoder), 0.0)
+        gain = jnp.abs(channel) ** 2
+    heard = Heard(received / divisor, amplitude, transmit_power_w, uplink.max_power_w)  # Eq. Normalization
+    step = algorithm.next_model(event, heard)
+    sent = (amplitude != 0).any()  # if no device sends, w^(r+1) = w^r exactly, with no noise
     return RoundOutcome(
-        model=jnp.where(anyone, step.model, event.model),
-        state=jax.tree.map(lambda new, old: jnp.where(anyone, new, old), step.state, event.state),
-        weight=jnp.where(amplitude != 0, step.share * (amplitude / divisor), 0.0),  # 0, too, where the divisor is
+        model=jnp.where(sent, step.model, event.model),
+        state=jax.tree.map(lambda new, old: jnp.where(sent, new, old), step.state, event.state),
+        weight=jnp.where(amplitude != 0, step.share * (amplitude / divisor), 0.0),  # 0 also if the divisor is 0
         amplitude=shown,
         similarity=event.report.get("similarity", nothing),
         transmit_power_w=transmit_power_w,
-        noise_std=jnp.where(anyone, step.share * noise_std, jnp.nan),
+        noise_std=jnp.where(sent, step.share * noise_std, jnp.nan),
         channel_gain=gain,
     )
 
 
 def apply_server_optimiser(
-    server: ServerSettings, model: Float[Array, " d"], outcome: RoundOutcome, memory: Any
-) -> tuple[RoundOutcome, Any]:
-    """The event with the server's optimiser on top, and its new memory: it takes `outcome.model` - `model` for a gradient.
+    server: ServerSettings, model: Float[Array, " d"], outcome: RoundOutcome, optimiser: PyTree
+) -> tuple[RoundOutcome, PyTree]:
+    """Apply the server's optimiser to the outcome of a round; `outcome.model` - `model` takes the gradient's place.
 
-    `model` is w^r, `memory` what the optimiser kept. Where nobody sends, w^(r+1) = w^r and the memory stays.
+    Args:
+        server: the settings of `[server]`.
+        model: w^r.
+        outcome: the outcome without the optimiser.
+        optimiser: state of the optimiser.
+
+    Returns:
+        The outcome and the new state of the optimiser. If no device sends, w^(r+1) = w^r and the state stays.
     """
     if isinstance(server.optimiser, NoOptimiser):
-        return outcome, memory
-    step, new = server.optimiser.step(outcome.model - model, memory)
-    anyone = (outcome.weight != 0).any()
-    model = jnp.where(anyone, model + step, model)
-    return outcome._replace(model=model), jax.tree.map(lambda a, b: jnp.where(anyone, a, b), new, memory)
+        return outcome, optimiser
+    step, new = server.optimiser.step(outcome.model - model, optimiser)
+    sent = (outcome.weight != 0).any()
+    model = jnp.where(sent, model + step, model)
+    return outcome._replace(model=model), jax.tree.map(lambda a, b: jnp.where(sent, a, b), new, optimiser)
 
 
-def remembered(kept: Any, device: Int[Array, " n"], weight: Float[Array, " n"], memory: Any) -> Any:
-    """The memory [K, ...] of all devices after a round; those that have not sent keep theirs."""
+def updated_memory(old: PyTree, device: Int[Array, " n"], weight: Float[Array, " n"], new: PyTree) -> PyTree:
+    """Return the memory [K, ...] of all devices after a round; only devices that have sent take the new one."""
 
-    def write(old: jax.Array, new: jax.Array) -> jax.Array:
-        nowhere = len(old)
-        return old.at[jnp.where(weight != 0, device, nowhere)].set(new, mode="drop")
+    def write(column: jax.Array, values: jax.Array) -> jax.Array:
+        nowhere = len(column)
+        return column.at[jnp.where(weight != 0, device, nowhere)].set(values, mode="drop")
 
-    return jax.tree.map(write, kept, memory)
+    return jax.tree.map(write, old, new)
 
 
-def asks_nothing(config: RoundConfig) -> bool:
-    """Whether weights follow from the timeline alone: a digital rule without reports, and no guard that holds back."""
+def needs_no_reports(config: RoundConfig) -> bool:
+    """Return True if the weights follow from the timeline: a digital algorithm without reports or non-finite guard."""
     plain = type(config.algorithm).report is Algorithm.report
     return plain and not config.algorithm.over_the_air and not config.guards.reject_non_finite

@@ -1,22 +1,22 @@
-"""The devices of an event spread over JAX devices: several processor sockets, GPUs, or machines.
+"""Sharding of an event's devices over JAX devices: several processor sockets, GPUs, or machines.
 
 Every JAX device trains its share of the event's devices; the superposition over the air is then a sum over JAX devices,
-which XLA makes of `gain @ payload` by itself. All processes of a cluster run the same program on the same settings.
+into which XLA compiles `gain @ payload`. All processes of a cluster run the same program on the same settings.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from numpy.typing import NDArray
+from jaxtyping import Array, Float, Int, PyTree
 
 from ..base.errors import UserError
-from ..training.learner import Learner, SampleEvaluation, Trained
+from ..training.learner import EncodedData, Learner, LocalUpdates, SampleEvaluation, Samples
 
 AXIS = "devices"
 EVERYWHERE = PartitionSpec()
@@ -24,56 +24,53 @@ SHARED_OUT = PartitionSpec(AXIS)
 
 
 def mesh_of_all() -> Mesh | None:
-    """All JAX devices of all processes; None if there is only one."""
+    """Return a mesh of all JAX devices of all processes; None if there is only one."""
     everything = np.array(jax.devices())
     return Mesh(everything, (AXIS,)) if everything.size > 1 else None
 
 
-def train(mesh: Mesh | None, function: Any, replicated: tuple[Any, ...], by_device: Any) -> Trained:
-    """`function(*replicated, by_device)`, where each JAX device takes its part of the arrays `by_device` [n, ...]."""
+def train(
+    mesh: Mesh | None, function: Callable[..., LocalUpdates], replicated: tuple[PyTree, ...], by_device: PyTree
+) -> LocalUpdates:
+    """Return `function(*replicated, by_device)`; each JAX device takes its part of the arrays `by_device` [n, ...]."""
     if mesh is None:
-        trained: Trained = function(*replicated, by_device)
-        return trained
+        return function(*replicated, by_device)
     specs = (*[EVERYWHERE] * len(replicated), SHARED_OUT)
     shared = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=SHARED_OUT, check_vma=False)
-    result: Trained = shared(*replicated, by_device)
-    return result
+    return shared(*replicated, by_device)
 
 
-def evaluate(
-    mesh: Mesh | None, learner: Learner, model: jax.Array, samples: tuple[Any, jax.Array, jax.Array]
-) -> SampleEvaluation:
-    """`learner.evaluate` over all samples (x, y, weight); each JAX device evaluates a part of them."""
-    x, y, weight = samples
+def evaluate(mesh: Mesh | None, learner: Learner, model: Float[Array, " d"], samples: EncodedData) -> SampleEvaluation:
+    """Return `learner.evaluate` over all samples; each JAX device evaluates a part of them."""
+    num_samples = len(samples[1])
     if mesh is None:
-        return learner.evaluate(model, x, y, weight, 0, len(y))
-    count = -(-len(y) // mesh.size)
+        return learner.evaluate(model, samples, 0, num_samples)
+    count = -(-num_samples // mesh.size)
 
-    def part(model: jax.Array, x: Any, y: jax.Array, weight: jax.Array) -> Any:
-        evaluation = learner.evaluate(model, x, y, weight, jax.lax.axis_index(AXIS) * count, count)
+    def part(model: jax.Array, x: Samples, y: jax.Array, weight: jax.Array) -> SampleEvaluation:
+        evaluation = learner.evaluate(model, (x, y, weight), jax.lax.axis_index(AXIS) * count, count)
         return jax.lax.psum(evaluation, AXIS)
 
     shared = jax.shard_map(part, mesh=mesh, in_specs=(EVERYWHERE,) * 4, out_specs=EVERYWHERE, check_vma=False)
-    evaluation: SampleEvaluation = shared(model, x, y, weight)
-    return evaluation
+    return shared(model, *samples)
 
 
-def interleaved(mesh: Mesh | None, places: int) -> NDArray[np.int64] | None:
-    """The order that deals the event's devices out to the JAX devices like cards, so that padding is shared evenly."""
+def interleaved(mesh: Mesh | None, places: int) -> Int[np.ndarray, " n"] | None:
+    """Return the order that assigns the event's devices to JAX devices in turn, so that padding is shared evenly."""
     return None if mesh is None else np.arange(places).reshape(-1, mesh.size).T.ravel()
 
 
-def replicate(mesh: Mesh | None, tree: Any) -> Any:
-    """Copies of every array on all JAX devices; every process must hold the same values."""
+def replicate(mesh: Mesh | None, tree: PyTree) -> PyTree:
+    """Copy every array to all JAX devices; every process must hold the same values."""
     return tree if mesh is None else jax.tree.map(lambda leaf: _replicate(mesh, leaf), tree)
 
 
 def everywhere(mesh: Mesh | None) -> NamedSharding | None:
-    """The sharding of what every JAX device holds; None if there is only one."""
+    """Return the sharding of arrays that every JAX device holds; None if there is only one."""
     return None if mesh is None else NamedSharding(mesh, EVERYWHERE)
 
 
-def _replicate(mesh: Mesh, leaf: Any) -> Any:
+def _replicate(mesh: Mesh, leaf: jax.Array | np.ndarray) -> jax.Array:
     everywhere = NamedSharding(mesh, EVERYWHERE)
     if isinstance(leaf, jax.Array):
         if leaf.sharding.is_equivalent_to(everywhere, leaf.ndim):
@@ -87,15 +84,15 @@ def _replicate(mesh: Mesh, leaf: Any) -> Any:
 def join_cluster(
     coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None
 ) -> int:
-    """Share the work of this process with others. Call it before anything else uses JAX.
+    """Join a cluster of processes that share the work. Call it before anything else uses JAX.
 
-    What is not given is taken from PAOTA_COORDINATOR, PAOTA_NUM_PROCESSES and PAOTA_PROCESS_ID; without a coordinator
-    nothing happens, and the number is 0.
+    Missing arguments are read from PAOTA_COORDINATOR, PAOTA_NUM_PROCESSES and PAOTA_PROCESS_ID. Without a coordinator
+    the process stays alone, and its number is 0.
 
     Args:
-        coordinator: where all processes meet, "host:port".
-        num_processes: how many there are.
-        process_id: which one this is, from 0.
+        coordinator: address of process 0, "host:port".
+        num_processes: number of processes.
+        process_id: number of this process, from 0.
 
     Returns:
         The number of this process.

@@ -1,21 +1,21 @@
-"""What goes into a compiled simulation and what comes out of it, as plain structures of arrays.
+"""Inputs and outputs of a compiled simulation, as plain structures of arrays.
 
-Axes: K devices in all, n devices of an event (padded), d parameters, V versions in the ring buffer, E events a call.
+Axes: K devices in all, n devices of an event (padded), d parameters, V versions in the ring buffer, E events a call,
+N training samples, T test samples, C classes.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from ..air.downlink import in_signals
 from ..air.settings import Air
@@ -26,26 +26,22 @@ from ..data.dataset import Dataset
 from ..data.shards import Shards
 from ..experiment.experiment import AlgorithmConfig
 from ..faults import Faults, Guards
-from ..models.base import Model
+from ..models.base import Model, Params, count_parameters, parameter_shapes
 from ..power.settings import Power
 from ..server import ServerSettings
 from ..timing.timeline import Timeline
-from ..training.learner import Learner
+from ..training.learner import Learner, Samples
 from ..training.settings import Training
 
-SMALL_BYTES = 2**24  # of devices' models, which nobody needs to spare
-HELD_BYTES = 3 * 2**29  # of devices' models, the most that an event keeps in memory
-BLOCK_BYTES = 2**24  # of devices' models in a block, where they do not all fit
+SMALL_BYTES = 2**24  # devices' models up to this size are padded generously
+HELD_BYTES = 3 * 2**29  # largest size of the devices' models that an event holds in memory
+BLOCK_BYTES = 2**24  # size of the devices' models in a block, if they do not all fit
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["algorithm", "training", "server", "air", "power", "faults", "guards"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, kw_only=True)
 class RoundConfig:
-    """Everything that decides how an event is computed. A pytree: its floats are leaves, the rest is structure."""
+    """The settings of a round. A pytree: its floats are leaves, the rest is structure."""
 
     algorithm: Algorithm
     training: Training
@@ -57,64 +53,60 @@ class RoundConfig:
 
     @classmethod
     def of(cls, entry: AlgorithmConfig) -> RoundConfig:
-        """The rule of one line of an experiment, its numbers as arrays; what only the timeline needs is left out."""
-        c = entry
-        parts = {
-            "algorithm": c.algorithm.for_training(c.training), "training": c.training, "server": c.server,
-            "air": in_signals(c.air), "power": c.power,
-            "faults": c.faults.in_signals(), "guards": replace(c.guards, max_staleness=None),
-        }  # fmt: skip
-        config = cls(**{name: as_tree(part) for name, part in parts.items()})  # type: ignore[arg-type]
+        """Return the settings of one entry of an experiment, numbers as arrays, without those of the timeline alone."""
+        algorithm = entry.algorithm.for_training(entry.training)
+        config = cls(
+            algorithm=as_tree(algorithm), training=as_tree(entry.training), server=as_tree(entry.server),
+            air=as_tree(in_signals(entry.air)), power=as_tree(entry.power), faults=as_tree(entry.faults.in_signals()),
+            guards=as_tree(replace(entry.guards, max_staleness=None)),
+        )  # fmt: skip
         return jax.tree.map(lambda number: jnp.asarray(number, float), config)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearningProblem:
-    """What is learned, and what computes it: the static part of every program."""
+    """The model, its data shape and its learner: the static part of every program."""
 
     model: Model
     input_shape: tuple[int, ...]
     num_classes: int
     learner: Learner
     train_loss: str = "objective"  # as `evaluation.train_loss`
-    most_samples: int | None = None  # that a device may hold; only `training.epochs` needs it
+    most_samples: int | None = None  # upper bound of a device's samples; only `training.epochs` needs it
     mesh: Mesh | None = None  # JAX devices that share the work; None: one
 
     def initial_model(self, seed: int) -> Float[Array, " d"]:
-        """w^0 of the runs with this seed."""
-        return ravel_pytree(self.init(device_key(seed, Purpose.INITIAL_MODEL)))[0]
-
-    def init(self, key: jax.Array) -> Any:
-        """New parameters as the model makes them, a pytree."""
-        return self.model.init(key, self.input_shape, self.num_classes)
+        """Return w^0 of the runs with this seed."""
+        key = device_key(seed, Purpose.INITIAL_MODEL)
+        return ravel_pytree(self.model.init(key, self.input_shape, self.num_classes))[0]
 
     @property
-    def parameters(self) -> Any:
+    def parameters(self) -> Params:
         """Shapes and types of the parameters, a pytree."""
-        return jax.eval_shape(lambda: self.init(jax.random.key(0)))
+        return parameter_shapes(self.model, self.input_shape, self.num_classes)
 
     @property
     def num_parameters(self) -> int:
-        """d."""
-        return sum(leaf.size for leaf in jax.tree.leaves(self.parameters))
+        """The number of parameters, d."""
+        return count_parameters(self.model, self.input_shape, self.num_classes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramShape:
     """The static sizes of one compiled loop."""
 
-    places: int  # for the devices of an event, padded
-    versions: int  # depth of the ring buffer
-    events: int  # an engine call, the most
-    block: int | None = None  # devices whose models are held at once; None: all of the event
+    places: int  # n, padded number of devices of an event
+    versions: int  # V, depth of the ring buffer
+    events: int  # E, most events of one engine call
+    block: int | None = None  # devices whose models are in memory at once; None: all of the event
 
 
 class DeviceData(NamedTuple):
-    """All data: samples are stored once, `x_*` as the learner encodes them, and devices hold indices into them."""
+    """All data. Samples are stored once, `x_*` as the learner encodes them; devices hold indices of them."""
 
-    x_train: Any
+    x_train: Samples
     y_train: Shaped[Array, " N"]
-    x_test: Any
+    x_test: Samples
     y_test: Shaped[Array, " T"]
     shard_indices: Int[Array, " I"]
     shard_offsets: Int[Array, " K"]
@@ -122,15 +114,15 @@ class DeviceData(NamedTuple):
     sample_weight: Float[Array, " N"]  # share of each training sample in F (Eq. sys_FL_task), sums to 1
 
     @classmethod
-    def samples(cls, dataset: Dataset, learner: Learner) -> dict[str, Any]:
-        """The fields that hold samples, on the JAX device; they serve all seeds."""
+    def samples(cls, dataset: Dataset, learner: Learner) -> dict[str, Samples]:
+        """Return the fields that hold samples, on the JAX device; all seeds share them."""
         x_train, x_test = learner.encode(dataset.x_train), learner.encode(dataset.x_test)
         samples = {"x_train": x_train, "y_train": dataset.y_train, "x_test": x_test, "y_test": dataset.y_test}
         return {name: jax.tree.map(jnp.asarray, value) for name, value in samples.items()}
 
     @classmethod
-    def of(cls, samples: dict[str, Any], shards: Shards, *, entries: int = 0) -> DeviceData:
-        """`samples` dealt out as `shards` say; indices are padded to `entries`, so that seeds share a program."""
+    def of(cls, samples: dict[str, Samples], shards: Shards, *, entries: int = 0) -> DeviceData:
+        """Return `samples` divided into `shards`; indices are padded to `entries`, so that seeds share a program."""
         share = np.bincount(shards.indices, minlength=len(samples["y_train"])) / len(shards.indices)
         return cls(
             **samples,
@@ -142,39 +134,39 @@ class DeviceData(NamedTuple):
 
 
 class RunConstants(NamedTuple):
-    """What stays the same in all events of a run."""
+    """Settings, key and data, which are the same in all events of a run."""
 
     config: RoundConfig
-    key: jax.Array  # of the seed
+    key: PRNGKeyArray  # of the seed
     data: DeviceData
 
 
 class EventInputs(NamedTuple):
-    """One event in the form the program wants; for a call, every field has an axis of events in front."""
+    """One event in the form of the program; in a call, every field has a leading axis of events."""
 
     round: Int[Array, ""]  # r
     time_s: Float[Array, ""]
     evaluate: Bool[Array, ""]
     ready: Bool[Array, " n"]
     device: Int[Array, " n"]
-    version: Int[Array, " n"]  # that the device started from
-    training: Int[Array, " n"]  # how many it had begun before
-    aborted: Int[Array, ""] | int = 0  # trainings that it ends unfinished
-    group: Int[Array, ""] | int = 0  # whose event it is, where the scheme numbers its groups
+    version: Int[Array, " n"]  # start of the training
+    training: Int[Array, " n"]  # number of trainings that the device began before
+    aborted: Int[Array, ""] | int = 0  # trainings that the event aborts
+    group: Int[Array, ""] | int = 0  # group of the event, if the scheme has groups
 
 
 class State(NamedTuple):
-    """What one event hands to the next."""
+    """State between two events."""
 
-    ring: Any  # [V, d], version v stands at v mod V; () in a deployment, which keeps its versions itself
-    server: Any  # what the algorithm keeps
-    optimiser: Any = ()  # what the server's optimiser keeps
-    devices: Any = ()  # what the devices keep, [K, ...] each
-    spent_j: Any = ()  # radiated so far, [K], where there is a budget
+    ring: PyTree  # [V, d], version v is at v mod V; () in a deployment, which stores its versions itself
+    server: PyTree  # state of the algorithm
+    optimiser: PyTree = ()  # state of the server's optimiser
+    devices: PyTree = ()  # memory of the devices, [K, ...] each
+    spent_j: PyTree = ()  # radiated energy of each device, [K], if there is a budget
 
     @classmethod
     def initial(cls, config: RoundConfig, model: Float[Array, " d"], versions: int, devices: int) -> State:
-        """Before the first event of K `devices`: every version is w^0."""
+        """Return the state before the first event of K `devices`: every version is w^0."""
         memory = jax.tree.map(
             lambda one: jnp.broadcast_to(one, (devices, *jnp.shape(one))), config.algorithm.memory(model)
         )
@@ -188,26 +180,26 @@ PER_DEVICE = ("weight", "amplitude", "similarity", "transmit_power_w", "channel_
 
 
 class Log(NamedTuple):
-    """What is recorded of each event; the columns `PER_DEVICE` for each device that took part."""
+    """The record of each event; the columns `PER_DEVICE` hold one number for each device that took part."""
 
     test_accuracy: Float[Array, ""]
     test_loss: Float[Array, ""]
     train_loss: Float[Array, ""]
-    noise_std: Float[Array, ""]  # a weight, after normalisation
+    noise_std: Float[Array, ""]  # per weight, after normalisation
     finite: Bool[Array, ""]
-    score_by_label: Float[Array, " C"]  # sum over the test samples of each label; NaN where nobody looked
+    score_by_label: Float[Array, " C"]  # sum over the test samples of each label; NaN without evaluation
     weight: Float[Array, " n"]
     amplitude: Float[Array, " n"]
     similarity: Float[Array, " n"]
     transmit_power_w: Float[Array, " n"]
-    channel_gain: Float[Array, " n"]  # |h_k|^2; NaN for a digital rule
+    channel_gain: Float[Array, " n"]  # |h_k|^2; NaN for a digital algorithm
 
 
 def event_places(devices: int, row_bytes: int, mesh: Mesh | None) -> tuple[int, int | None]:
-    """(places for the devices of an event, devices held at once or None for all of them).
+    """Return (places for the devices of an event, devices in memory at once or None for all of them).
 
-    Whole vectors, and of small models fewer different sizes (16, 32, 48, 64, 96, 128, 192, ...), to compile few programs:
-    there an empty place costs nothing. A sum over more places may round differently, if only in its last bit.
+    Places are multiples of a vector. Small models have fewer sizes (16, 32, 48, 64, 96, 128, 192, ...), to compile few
+    programs: there an empty place costs nothing. A sum over more places may round differently in its last bit.
     """
     least = math.lcm(16 if devices > 1 else 1, 1 if mesh is None else mesh.size)
     coarse = math.lcm(least, 1 << max(0, (devices - 1).bit_length() - 2))
@@ -220,7 +212,7 @@ def event_places(devices: int, row_bytes: int, mesh: Mesh | None) -> tuple[int, 
 
 
 def row_bytes(algorithm: Algorithm, num_parameters: int) -> int:
-    """Of one device of an event: its model, and its update or the signal that is made of it, whichever is longer."""
+    """Return the bytes of one device of an event: its model, and the longer of its update and its signal."""
     return 4 * (num_parameters + max(num_parameters, signal_size(algorithm, num_parameters)))
 
 
@@ -231,36 +223,26 @@ def _round_up(number: int, unit: int) -> int:
 def inputs_of(
     timeline: Timeline, first: int, shape: ProgramShape, evaluate: np.ndarray, *, most: int | None = None
 ) -> tuple[EventInputs, int]:
-    """Events `first`, `first`+1, ... of a timeline, at most `most`, padded to the program's sizes; and how many there are."""
+    """Return events `first`, `first` + 1, ... of a timeline, padded to the program's shape, and their number (<= `most`)."""
     count = min(shape.events if most is None else most, shape.events, len(timeline) - first)
 
-    def zeros(kind: Any, *, places: bool = True) -> Any:
-        return np.zeros((shape.events, shape.places) if places else shape.events, kind)
-
-    rows = EventInputs(
-        round=first + np.arange(shape.events, dtype=np.int32),  # type: ignore[arg-type]  # NumPy on the host
-        time_s=zeros(np.float32, places=False),
-        evaluate=zeros(bool, places=False),
-        ready=zeros(bool),
-        device=zeros(np.int32),
-        version=zeros(np.int32),
-        training=zeros(np.int32),
-        aborted=zeros(np.int32, places=False),
-        group=zeros(np.int32, places=False),
-    )
-    columns: Any = rows
-    columns.time_s[:count] = timeline.time_s[first : first + count]
-    columns.evaluate[:count] = evaluate[first : first + count]
+    columns = {"round": first + np.arange(shape.events, dtype=np.int32)}
+    columns |= {name: np.zeros(shape.events, kind) for name, kind in EVENT_TYPES.items()}
+    columns |= {name: np.zeros((shape.events, shape.places), kind) for name, kind in DEVICE_TYPES.items()}
+    part = slice(first, first + count)
+    columns["time_s"][:count] = timeline.time_s[part]
+    columns["evaluate"][:count] = evaluate[part]
     if timeline.aborted is not None:
-        columns.aborted[:count] = timeline.aborted.ready[first : first + count]
+        columns["aborted"][:count] = timeline.aborted.ready[part]
     if timeline.group is not None:
-        columns.group[:count] = timeline.group[first : first + count]
-    for i in range(count):
-        flat = slice(timeline.offsets[first + i], timeline.offsets[first + i + 1])
-        n = flat.stop - flat.start
-        columns.ready[i, :n] = True
-        columns.device[i, :n] = timeline.device[flat]
-        columns.version[i, :n] = timeline.version[flat]
-        columns.training[i, :n] = timeline.training[flat]
-        columns.version[i, n:] = first + i  # padding must name a version that the ring buffer still holds
-    return rows, count
+        columns["group"][:count] = timeline.group[part]
+    columns["ready"][:count] = ready = np.arange(shape.places) < timeline.ready[part, None]
+    columns["version"][:count] = columns["round"][:count, None]  # padding names a version of the ring buffer
+    flat = slice(timeline.offsets[first], timeline.offsets[first + count])
+    for name in ("device", "version", "training"):
+        columns[name][:count][ready] = getattr(timeline, name)[flat]
+    return EventInputs(**columns), count  # type: ignore[arg-type]  # NumPy on the host
+
+
+EVENT_TYPES: dict[str, type] = {"time_s": np.float32, "evaluate": bool, "aborted": np.int32, "group": np.int32}
+DEVICE_TYPES: dict[str, type] = {"ready": bool, "device": np.int32, "version": np.int32, "training": np.int32}

@@ -1,12 +1,11 @@
-"""One aggregation with numbers that one can follow on paper: how an algorithm is tried out and tested."""
+"""One round with numbers that can be checked on paper: how an algorithm is tried out and tested."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
+from jaxtyping import PyTree
 
 from ..air.settings import Air
 from ..air.uplink import Uplink
@@ -15,9 +14,8 @@ from ..base.settings import parse
 from ..faults import Faults, Guards
 from ..power.settings import Power
 from ..server import ServerSettings
-from ..training.learner import Trained
+from ..training.learner import LocalUpdates
 from ..training.settings import Training
-from .blocks import DeviceSignals
 from .round import RoundOutcome, RoundStart, encode, play_round
 from .structures import EventInputs, RoundConfig, State
 
@@ -38,33 +36,33 @@ def aggregate_by_hand(
     num_devices: float | None = None,
     round: int = 1,
     group: int = 0,
-    state: Any = None,
-    memory: Any = None,
+    state: PyTree = None,
+    memory: PyTree = None,
     aborted: int = 0,
 ) -> RoundOutcome:
-    """All three steps of an algorithm for one round, no engine needed; what is not given is plain.
+    """Play all three steps of an algorithm for one round, without a timeline or local training.
 
     Args:
         algorithm: an object of your class.
-        updates: what each device has learned, [n, d].
-        uplink: the air (default: no noise, no fading, 15 W).
+        updates: the update of each device, [n, d].
+        uplink: the channel of the round (default: no noise, no fading, 15 W).
         power: the settings of `[power]` (default: the paper's).
         model: w^r, [d] (default: zeros).
         previous_model: w^(r-1), [d] (default: w^r).
-        local_models: of the devices, [n, d] (default: w^r + updates).
-        staleness: in rounds, one for all or [n].
-        num_samples: that devices hold, one for all or [n].
-        ready: who takes part, one for all or [n].
-        device: the numbers of the devices, [n] (default: 0, 1, ...).
+        local_models: the devices' models, [n, d] (default: w^r + updates).
+        staleness: in rounds, one number for all or [n].
+        num_samples: samples of each device, one number for all or [n].
+        ready: whether each device takes part, one value for all or [n].
+        device: numbers of the devices, [n] (default: 0, 1, ...).
         num_devices: K (default: n).
         round: r.
-        group: whose event it is, of a scheme that numbers its groups.
-        state: what the server remembers (default: what the algorithm's `init` gives).
-        memory: of the devices, [n, ...] each (default: as the algorithm's `memory` begins).
-        aborted: trainings that the event ends unfinished.
+        group: group of the event, for a scheme with groups.
+        state: state of the algorithm on the server (default: from the algorithm's `init`).
+        memory: memory of the devices, [n, ...] each (default: from the algorithm's `memory`).
+        aborted: trainings that the event aborts.
 
     Returns:
-        The next model, weights, amplitudes, powers and new memory.
+        The next model, weights, amplitudes, transmit powers, and the new state and memory.
     """
     update = jnp.asarray(updates, float)
     n, d = update.shape
@@ -76,27 +74,26 @@ def aggregate_by_hand(
     )
     if uplink is None:
         uplink = Uplink(jnp.ones(n, complex), sends, jnp.zeros(()), jnp.asarray(15.0), jax.random.key(0))
-    kept = jax.tree.map(lambda one: jnp.broadcast_to(one, (n, *jnp.shape(one))), algorithm.memory(w))
+    stored = jax.tree.map(lambda one: jnp.broadcast_to(one, (n, *jnp.shape(one))), algorithm.memory(w))
     if memory is not None:
-        kept = jax.tree.map(lambda _, given: jnp.asarray(given, float), kept, memory)
+        stored = jax.tree.map(lambda _, given: jnp.asarray(given, float), stored, memory)
+    number = jnp.arange(n) if device is None else jnp.asarray(device)
+    all_memory = jax.tree.map(lambda a: jnp.zeros((int(number.max()) + 1, *a.shape[1:])).at[number].set(a), stored)
     server = algorithm.init_for(w, int(num_devices or n)) if state is None else state
-    r, who = jnp.asarray(round), jnp.arange(n) if device is None else jnp.asarray(device)
+    r = jnp.asarray(round)
     inputs = EventInputs(
-        r, jnp.zeros(()), jnp.zeros((), bool), sends, who, r - stale, who, jnp.asarray(aborted), jnp.asarray(group)
-    )
-    sections = {"training": Training, "server": ServerSettings, "air": Air, "faults": Faults, "guards": Guards}
-    plain: dict[str, Any] = {name: parse(section, {}, "") for name, section in sections.items()}
-    algorithm = algorithm.for_training(plain["training"])
-    config = RoundConfig(algorithm=algorithm, power=power or Power(), **plain)
-    books = jax.tree.map(lambda column: jnp.zeros((int(who.max()) + 1, *column.shape[1:])).at[who].set(column), kept)
-    before = RoundStart(
-        inputs, w, previous, samples, jnp.asarray(float(num_devices or n)), State((), server, devices=books)
-    )
+        round=r, time_s=jnp.zeros(()), evaluate=jnp.zeros((), bool), ready=sends, device=number, version=r - stale,
+        training=number, aborted=jnp.asarray(aborted), group=jnp.asarray(group),
+    )  # fmt: skip
+    training = parse(Training, {}, "")
+    algorithm = algorithm.for_training(training)
+    config = RoundConfig(
+        algorithm=algorithm, power=power or Power(), training=training, air=parse(Air, {}, ""),
+        server=parse(ServerSettings, {}, ""), faults=parse(Faults, {}, ""), guards=parse(Guards, {}, ""),
+    )  # fmt: skip
+    devices_in_all = jnp.asarray(float(num_devices or n))
+    start = RoundStart(inputs, w, previous, samples, devices_in_all, State((), server, devices=all_memory))
     key = jax.random.key(0)
-    trained = Trained(local, update, jnp.zeros(n))
-
-    def devices(part: EventInputs) -> DeviceSignals:
-        return encode(algorithm, key, before, trained, sends)
-
-    outcome, after, _ = play_round(config, key, before, devices, uplink=uplink)
-    return outcome._replace(memory=jax.tree.map(lambda column: column[who], after.devices))
+    signals = encode(algorithm, key, start, LocalUpdates(local, update, jnp.zeros(n)), sends)
+    outcome, after, _ = play_round(config, key, start, lambda part: signals, uplink=uplink)
+    return outcome._replace(memory=jax.tree.map(lambda column: column[number], after.devices))

@@ -1,1 +1,1 @@
-"""What is learned: any pair of pure functions (init, apply)."""
+"""Models: any pair of pure functions (init, apply)."""

@@ -1,23 +1,24 @@
-"""What a model is: a pair of pure functions. And what it is judged by: cross-entropy and accuracy, or its own."""
+"""The model protocol: a pair of pure functions, and the loss and score by which a model is trained and evaluated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
 
-Params = Any  # any pytree of arrays
-Judge = Callable[[jax.Array, jax.Array], jax.Array]  # (outputs [B, ...], labels [B]) -> a number for each sample [B]
+Params: TypeAlias = PyTree  # of float arrays
+SampleMetric = Callable[[jax.Array, jax.Array], jax.Array]  # (outputs [B, ...], labels [B]) -> one number a sample [B]
 
 
 class Model(Protocol):
     """`init` makes the parameters, `apply` maps them and a batch of inputs [B, *input_shape] to logits [B, classes].
 
-    A model may bring `loss(outputs, y)` and `score(outputs, y)`, both [B], and `score_name`, a word for what the score
-    is: they take the place of cross-entropy and accuracy in training and judging, and outputs may then have any shape.
+    A model may have its own `loss(outputs, y)` and `score(outputs, y)`, both [B], and a `score_name`. They replace
+    cross-entropy and accuracy in training and evaluation, and outputs may then have any shape.
     """
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Params: ...
@@ -27,52 +28,68 @@ class Model(Protocol):
     def __hash__(self) -> int: ...  # two models that compute the same share one compiled program
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WithMetrics:
+    """A model that may have its own loss and score, as `Model` describes them."""
+
+    loss: SampleMetric | None = None
+    score: SampleMetric | None = None
+    score_name: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
-class FunctionModel:
+class FunctionModel(WithMetrics):
     """Your own model from functions, as `Model` has them: `paota.run({"model": FunctionModel(init=..., apply=...)})`.
 
-    A run folder remembers it as "functions", without the code; a class that is registered has a name that files can
-    use, and so has a function in a file ("my_module:build").
+    A run folder remembers it as "functions", without the code. A registered class has a name that files can use, and
+    so has a function in a file ("my_module:build").
     """
 
     init: Callable[[jax.Array, tuple[int, ...], int], Params] | None = None
     apply: Callable[[Params, jax.Array], jax.Array] | None = None
-    loss: Judge | None = None
-    score: Judge | None = None
-    score_name: str | None = None
     written_name = "functions"
 
 
-def loss_of(model: Model) -> Judge:
-    """What training makes small: the model's own `loss`, else cross-entropy."""
+def parameter_shapes(model: Model, input_shape: tuple[int, ...], num_classes: int) -> Params:
+    """Return the shapes and types of the model's parameters, as a pytree, without computing anything."""
+    return jax.eval_shape(lambda: model.init(jax.random.key(0), input_shape, num_classes))
+
+
+def count_parameters(model: Model, input_shape: tuple[int, ...], num_classes: int) -> int:
+    """Return d, the number of the model's parameters."""
+    return sum(leaf.size for leaf in jax.tree.leaves(parameter_shapes(model, input_shape, num_classes)))
+
+
+def loss_of(model: Model) -> SampleMetric:
+    """Return what training minimises: the model's own `loss`, else cross-entropy."""
     return getattr(model, "loss", None) or cross_entropy
 
 
-def score_of(model: Model) -> Judge:
-    """What stands in the column `test_accuracy`: the mean of the model's own `score`, else of `correct`."""
+def score_of(model: Model) -> SampleMetric:
+    """Return the score whose mean is the column `test_accuracy`: the model's own `score`, else `correct`."""
     return getattr(model, "score", None) or correct
 
 
 def score_name_of(model: Model) -> str:
-    """A word for the score; "accuracy" unless the model brings one of its own."""
+    """Return the name of the score: "accuracy" unless the model has its own score."""
     return getattr(model, "score_name", None) or ("score" if getattr(model, "score", None) else "accuracy")
 
 
 def he_normal(key: jax.Array, shape: tuple[int, ...], fan_in: int) -> jax.Array:
-    """He initialisation, the usual one for ReLU."""
+    """Draw weights of this shape by He initialisation, the usual one for ReLU."""
     return jax.random.normal(key, shape) * jnp.sqrt(2.0 / fan_in)
 
 
-def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """l(w; x, y) of each sample, [B]."""
+def cross_entropy(logits: Float[Array, "B C"], labels: Int[Array, " B"]) -> Float[Array, " B"]:
+    """Return l(w; x, y) of each sample."""
     return jax.nn.logsumexp(logits, axis=-1) - jnp.take_along_axis(logits, labels[:, None], axis=-1)[:, 0]
 
 
-def correct(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """1 where the largest logit is the label's, else 0, [B]."""
+def correct(logits: Float[Array, "B C"], labels: Int[Array, " B"]) -> Float[Array, " B"]:
+    """Return 1 for each sample whose label has the largest logit, else 0."""
     return (jnp.argmax(logits, axis=-1) == labels).astype(logits.dtype)
 
 
 def is_torch(model: Model) -> bool:
-    """Whether PyTorch computes the model, not JAX."""
+    """Return True if PyTorch computes the model, not JAX."""
     return getattr(model, "written_name", "") == "torch"

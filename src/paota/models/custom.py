@@ -1,7 +1,7 @@
-"""Models of the user's own: a module of Equinox, Flax or PyTorch, two functions, or the name of a function in a file.
+"""The user's models: a module of Equinox, Flax or PyTorch, two functions, or the name of a function in a file.
 
-`as_model` finds the adapter for whatever is given; nothing here imports a library that the user has not imported. Some
-models are known only when the data are: `fitted` makes those.
+`as_model` finds the adapter; nothing here imports a library that the user has not imported. Some models depend on the
+shape of the data: `fitted` builds those.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ import jax
 from ..base.errors import UserError, install_command
 from ..base.plugins import import_file
 from ..base.registry import MODELS
-from .base import FunctionModel, Judge, Model, is_torch
+from .base import FunctionModel, Model, SampleMetric, WithMetrics, is_torch
 
 KINDS = "an Equinox, Flax or PyTorch module, a pair (init, apply), an object with init and apply, or what builds one"
-ADAPTERS = {  # (library, the class of its modules) -> where the adapter is
+ADAPTERS = {  # (library, the class of its modules) -> module and class of the adapter
     ("torch", "nn.Module"): "torch_module:TorchModel",
-    ("equinox", "Module"): "equinox_module:EquinoxModel",
-    ("flax.linen", "Module"): "flax_modules:LinenModel",
-    ("flax.nnx", "Module"): "flax_modules:NnxModel",
+    ("equinox", "Module"): "adapters:EquinoxModel",
+    ("flax.linen", "Module"): "adapters:LinenModel",
+    ("flax.nnx", "Module"): "adapters:NnxModel",
 }
 
 
 def as_model(
-    thing: Any, *, loss: Judge | None = None, score: Judge | None = None, score_name: str | None = None
+    thing: Any, *, loss: SampleMetric | None = None, score: SampleMetric | None = None, score_name: str | None = None
 ) -> Any:
-    """A model that paota can learn.
+    """Return a model that paota can train.
 
     Args:
         thing: an Equinox, Flax or PyTorch module, a pair (init, apply), an object with init and apply, or a function or
             class that builds one, which is called with those of `key`, `input_shape` and `num_classes` that it names.
         loss: loss(outputs, y), [B], in place of cross-entropy (default: the attribute of `thing`, if it has one).
         score: score(outputs, y), [B], in place of accuracy (likewise).
-        score_name: a word for the score (likewise).
+        score_name: the name of the score (likewise).
     """
     own: dict[str, Any] = {"loss": loss, "score": score, "score_name": score_name}
     own = {name: given if given is not None else getattr(thing, name, None) for name, given in own.items()}
@@ -63,34 +63,31 @@ def as_model(
 
 
 def fitted(model: Any, input_shape: tuple[int, ...], num_classes: int) -> Model:
-    """`model` itself, or, where it must be built or imported first, what it becomes for samples of this shape."""
+    """Return `model`, built or imported first if need be, for samples of this shape."""
     while hasattr(model, "for_data"):
         model = model.for_data(input_shape, num_classes)
     return model
 
 
 def jax_model(model: Model, where: str) -> Model:
-    """`model` if JAX computes it, else a sentence that names `where` it cannot be used."""
+    """Return `model` if JAX computes it, else raise an error that names `where` it is needed."""
     if is_torch(model):
         raise UserError(f"{where} needs a model that JAX computes, and a PyTorch module is not: use `paota run` for it")
     return model
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuiltModel:
+class BuiltModel(WithMetrics):
     """A function or class that makes a module, called with those of (key, input_shape, num_classes) that it names.
 
-    Where it names `key` (or, for Flax nnx, `rngs`), and for PyTorch always, every seed begins with a module of its own.
+    Every seed starts from a new module if the function names `key` (or, for Flax nnx, `rngs`), and always for PyTorch.
     """
 
     build: Callable[..., Any] | None = None
-    loss: Judge | None = None
-    score: Judge | None = None
-    score_name: str | None = None
     written_name = "builder"
 
     def for_data(self, input_shape: tuple[int, ...], num_classes: int) -> Any:
-        """The model for samples of this shape and so many classes."""
+        """Return the model for samples of this shape and number of classes."""
         if self.build is None:
             raise given_in_python(self)
         return _built(self, input_shape, num_classes)
@@ -110,10 +107,10 @@ def _built(model: BuiltModel, input_shape: tuple[int, ...], num_classes: int) ->
 
 
 def _make(build: Callable[..., Any], known: dict[str, Any], named: set[str], name: str, key: Any) -> Any:
-    """What `build` makes, with PyTorch's own randomness left as it was."""
+    """Call `build` with the arguments that it names; PyTorch's own generator is not touched."""
     given: dict[str, Any] = {**known, "key": key}
     if "rngs" in named:
-        from flax import nnx
+        from flax import nnx  # optional
 
         given["rngs"] = nnx.Rngs(key)
     try:
@@ -127,7 +124,7 @@ def _make(build: Callable[..., Any], known: dict[str, Any], named: set[str], nam
 
 
 def _parameters(build: Callable[..., Any], name: str) -> set[str]:
-    """Which of the things that can be given `build` asks for by name."""
+    """Return those of the known arguments that `build` names."""
     known = {"key", "rngs", "input_shape", "num_classes"}
     try:
         # Metaclasses hide what a class takes: ask its constructor, without `self`.
@@ -148,20 +145,20 @@ def _parameters(build: Callable[..., Any], name: str) -> set[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedModel:
-    """`model.name = "module:attribute"`: imported when a run is planned, not when a file or a run folder is read."""
+    """`model.name = "module:attribute"`: imported when a run is prepared, not when a file or a run folder is read."""
 
     written_name: str  # "module:attribute" or "path/to/file.py:attribute"
 
     @classmethod
     def beside(cls, base: Path, name: str) -> ImportedModel:
-        """The name with its whole path, if the module is a file in the folder `base`."""
+        """Return the model with its absolute path, if the module is a file in the folder `base`."""
         module, _, attribute = name.rpartition(":")
         file = base / (module if module.endswith(".py") else module.replace(".", "/") + ".py")
         there = os.path.isfile(file)  # noqa: PTH113  false, too, for what is no path at all
         return cls(written_name=f"{file.resolve()}:{attribute}" if there else name)
 
     def for_data(self, input_shape: tuple[int, ...], num_classes: int) -> Any:
-        """The model, from the code."""
+        """Import the code and return the model."""
         module, _, attribute = self.written_name.rpartition(":")
         where = f"model.name '{self.written_name}'"
         try:
@@ -180,7 +177,7 @@ class ImportedModel:
 
 
 def given_in_python(model: Any) -> UserError:
-    """The sentence for a model of which a file knows only the kind."""
+    """Return the error for a model that was given in Python, of which a file has only the kind."""
     return UserError(
         f"model.name '{model.written_name}' stands for a model that was given in Python; name another model, or a "
         'function that makes one, as "my_module:build"'
@@ -188,14 +185,14 @@ def given_in_python(model: Any) -> UserError:
 
 
 def _adapter_of(kind: type) -> Any:
-    """The adapter for a module class; a library that is not imported has made no module."""
+    """Return the adapter for a module class; a library that is not imported has made no module."""
     for (library, base), place in ADAPTERS.items():
         found: Any = sys.modules.get(library)
         for part in base.split("."):
             found = getattr(found, part, None)
         if isinstance(found, type) and issubclass(kind, found):
             module, _, name = place.partition(":")
-            return getattr(importlib.import_module(f"{__package__}.adapters.{module}"), name)
+            return getattr(importlib.import_module(f"{__package__}.{module}"), name)
     return None
 
 

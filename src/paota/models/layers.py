@@ -1,22 +1,24 @@
-"""What networks for images are built from. Images are [B, height, width, channels]."""
+"""Layers of networks for images. Images are [B, height, width, channels]."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from ..base.errors import UserError
 from .base import Params, he_normal
 
+Padding = str | Sequence[tuple[int, int]]
+
 
 def image_shape(shape: tuple[int, ...], model: str) -> tuple[int, int, int]:
-    """(height, width, channels) of a sample of `shape`; a flat one is taken as a square grey image."""
+    """Return (height, width, channels) of a sample of `shape`; a flat sample is read as a square grey image."""
     if len(shape) == 3:
         return shape[0], shape[1], shape[2]
     if len(shape) == 2:
@@ -28,13 +30,15 @@ def image_shape(shape: tuple[int, ...], model: str) -> tuple[int, int, int]:
 
 
 def convolution_init(key: jax.Array, size: int, channels: int, outputs: int) -> Params:
-    """A kernel [size, size, channels, outputs] and its bias."""
+    """Draw a kernel [size, size, channels, outputs] and its bias."""
     kernel = he_normal(key, (size, size, channels, outputs), size * size * channels)
     return {"bias": jnp.zeros(outputs), "kernel": kernel}
 
 
-def convolution(kernel: jax.Array, x: jax.Array, *, stride: int = 1, padding: Any = "SAME") -> jax.Array:
-    """`x` [B, H, W, C] with `kernel` [h, w, C, O]: [B, H', W', O].
+def convolution(
+    kernel: Float[Array, "h w C O"], x: Float[Array, "B H W C"], *, stride: int = 1, padding: Padding = "SAME"
+) -> Float[Array, "B H2 W2 O"]:
+    """Convolve the images `x`.
 
     `padding` is "SAME", "VALID" or ((top, bottom), (left, right)).
     """
@@ -43,21 +47,21 @@ def convolution(kernel: jax.Array, x: jax.Array, *, stride: int = 1, padding: An
 
 
 def dense_init(key: jax.Array, inputs: int, outputs: int) -> Params:
-    """A weight [outputs, inputs] and its bias."""
+    """Draw a weight [outputs, inputs] and its bias."""
     return {"bias": jnp.zeros(outputs), "weight": he_normal(key, (outputs, inputs), inputs)}
 
 
-def dense(params: Params, x: jax.Array) -> jax.Array:
-    """`x` [B, inputs] to [B, outputs]."""
+def dense(params: Params, x: Float[Array, "B I"]) -> Float[Array, "B O"]:
+    """Apply a dense layer."""
     return x @ params["weight"].T + params["bias"]
 
 
-_kernel: ContextVar[Callable[..., jax.Array] | None] = ContextVar("what computes `activated`", default=None)
+_kernel: ContextVar[Callable[..., jax.Array] | None] = ContextVar("kernel of `activated`", default=None)
 
 
 @contextmanager
 def activated_by(kernel: Callable[..., jax.Array]) -> Iterator[None]:
-    """Inside, `activated` is traced as a call of this kernel, which knows reverse-mode gradients only."""
+    """Trace `activated` as a call of this kernel, which has reverse-mode gradients only, inside the context."""
     token = _kernel.set(kernel)
     try:
         yield
@@ -66,16 +70,24 @@ def activated_by(kernel: Callable[..., jax.Array]) -> Iterator[None]:
 
 
 def activated(
-    x: jax.Array,
-    bias: jax.Array,
-    scale: jax.Array | None = None,
+    x: Float[Array, "B H W C"],
+    bias: Float[Array, " C"],
+    scale: Float[Array, " C"] | None = None,
     *,
     groups: int | None = None,
-    shortcut: jax.Array | None = None,
+    shortcut: Float[Array, "B H W C"] | None = None,
     pooled: bool = False,
-) -> jax.Array:
-    """What follows a convolution: ReLU of `x` [B, H, W, C] plus `bias` [C], or with `groups` of its GroupNorm, plus a
-    `shortcut` like `x`; then 2x2 max-pooling, if `pooled`."""
+) -> Float[Array, "B H2 W2 C"]:
+    """Apply what follows a convolution: bias or GroupNorm, shortcut, ReLU and pooling.
+
+    Args:
+        x: outputs of the convolution.
+        bias: of each channel.
+        scale: of each channel; for GroupNorm only.
+        groups: groups of channels of the GroupNorm; None: no normalisation.
+        shortcut: added before the ReLU.
+        pooled: apply 2x2 max-pooling last.
+    """
     kernel = _kernel.get()
     if kernel is not None and x.dtype == jnp.float32 and not (pooled and shortcut is not None):
         return kernel(x, bias if scale is None else scale, bias, shortcut, groups or 0, pooled)
@@ -85,14 +97,14 @@ def activated(
 
 
 def max_pool(x: jax.Array) -> jax.Array:
-    """The largest number of each 2x2 window; an odd row or column at the end is left out."""
+    """Return the largest number of each 2x2 window; an odd row or column at the end is left out."""
     return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
 
 def group_norm(params: Params, x: jax.Array, groups: int, epsilon: float = 1e-5) -> jax.Array:
-    """`x` [B, H, W, C] with mean 0 and variance 1 in each sample and group of channels, then scaled and shifted.
+    """Normalise `x` [B, H, W, C] to mean 0 and variance 1 in each sample and group of channels, then scale and shift it.
 
-    Both moments are made from sums over each channel, so that `x` is read twice and nothing of its size is kept.
+    Both moments come from sums over each channel, so that `x` is read twice and no array of its size is kept.
     """
     batch, height, width, channels = x.shape
     count = height * width * (channels // groups)

@@ -1,6 +1,6 @@
 """The residual networks for small images (He et al., 2016, section 4.2), with GroupNorm in place of BatchNorm.
 
-A BatchNorm keeps running averages, which devices with different data do not share; GroupNorm has none. As in the
+BatchNorm keeps running averages, which devices with different data do not share; GroupNorm has none. As in the
 paper, shortcuts have no weights: ResNet-20 has 269,722 weights on CIFAR-10, ResNet-8 has 75,290.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from ..base.errors import UserError
 from ..base.settings import setting
@@ -30,7 +31,7 @@ class ResNet:
 
     depth: int = setting(8, low=8, doc="Layers with weights: 8, 14, 20, ...", aliases=("layers",))
     width: int = setting(16, low=1, doc="Channels of the first stage.")
-    groups: int = setting(8, low=1, doc="Of each GroupNorm.")
+    groups: int = setting(8, low=1, doc="Groups per GroupNorm.")
 
     def __post_init__(self) -> None:
         if (self.depth - 2) % (2 * STAGES):
@@ -48,7 +49,7 @@ class ResNet:
             channels = outputs
         return {"blocks": blocks, "first": first, "out": dense_init(next(keys), channels, num_classes)}
 
-    def apply(self, params: Params, x: jax.Array) -> jax.Array:
+    def apply(self, params: Params, x: Float[Array, "B ..."]) -> Float[Array, "B C"]:
         x = x.reshape(len(x), *image_shape(x.shape[1:], "resnet"))
         x = self._activated(params["first"], x)
         for (one, two), (outputs, stride) in zip(params["blocks"], self._blocks(), strict=True):
@@ -56,7 +57,7 @@ class ResNet:
         return dense(params["out"], x.mean(axis=(1, 2)))
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
-        """Channels and stride of each block."""
+        """Yield (channels, stride) of each block."""
         for stage in range(STAGES):
             for block in range((self.depth - 2) // (2 * STAGES)):
                 yield self.width * 2**stage, 2 if stage and not block else 1
@@ -72,7 +73,7 @@ def _normed_init(key: jax.Array, channels: int, outputs: int) -> Params:
 
 
 def _shortcut(x: jax.Array, outputs: int, stride: int) -> jax.Array:
-    """Option A of the paper: every `stride`-th pixel, and zeros for the channels that are new."""
+    """Return option A of the paper: every `stride`-th pixel, and zeros for new channels."""
     if stride == 1 and outputs == x.shape[-1]:
         return x
     return jnp.pad(x[:, ::stride, ::stride], ((0, 0), (0, 0), (0, 0), (0, outputs - x.shape[-1])))

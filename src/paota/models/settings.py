@@ -9,20 +9,20 @@ from ..base.registry import MODELS
 from ..base.settings import choice
 
 
-def _adapt(thing: Any) -> Any:
-    from .custom import as_model  # JAX, only where somebody brings a model
+def _adapt(thing: object) -> object:
+    from .custom import as_model  # start-up time: JAX, only for a model given in Python
 
     return as_model(thing)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelChoice:
-    """What is learned?"""
+    """The model."""
 
     name: Any = choice(
         MODELS,
         "mlp",
         adapt=_adapt,
-        doc="What is learned: a registered model, or `my_module:build`.",
+        doc="The model to train: a registered name, or `my_module:build`.",
         aliases=("model", "network", "arch", "architecture"),
     )

@@ -1,16 +1,17 @@
-"""One experiment from settings to result: data, timelines, then the engine, for every algorithm and seed."""
+"""A run of one experiment: data, timelines, then the engine, for every algorithm and seed."""
 
 from __future__ import annotations
 
 import contextlib
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any  # callbacks are objects or functions
 
 from ..base.rng import Seeds
+from ..base.types import Settings, Table
 from ..callbacks.base import CallbackError, RunUnit, Start
 from ..callbacks.group import Group, stopping_rules
 from ..callbacks.notebook import NotebookBar, in_notebook
@@ -25,22 +26,20 @@ __all__ = ["PreparedRun", "environment", "execute", "identity", "prepare", "run"
 
 
 def run(
-    experiment: Experiment | Mapping[str, Any] | str | Path | None = None,
+    experiment: Experiment | Settings | str | Path | None = None,
     *,
     seeds: Seeds = 1,
     callbacks: Sequence[Any] = (),
     events_per_call: int | None = None,
 ) -> Result:
-    """Run an experiment and return what happened. A notebook shows a progress bar.
+    """Run an experiment and return its result. A notebook shows a progress bar.
 
     Args:
-        experiment: an `Experiment`, a table in the vocabulary of the experiment file, or the path of a TOML file;
-            nothing means the paper.
-        seeds: how many repetitions, with the seeds `seed`, `seed + 1`, ..., or a list of seeds such as [1, 2, 3].
-        callbacks: who is told, and may stop an algorithm and seed: objects of `paota.Callback`, or functions that get
-            every `paota.Round`.
-        events_a_call: aggregations between two looks of the host, by default as many as take about a second; it
-            changes no bit.
+        experiment: an `Experiment`, a table in the vocabulary of the experiment file, or the path of a TOML file
+            (default: the paper's experiment).
+        seeds: number of repetitions, with the seeds `seed`, `seed + 1`, ..., or a list of seeds such as [1, 2, 3].
+        callbacks: objects of `paota.Callback`, or functions that get every `paota.Round`; they may stop a run.
+        events_per_call: aggregations of one engine call (default: as many as take about a second); it changes no bit.
 
     Returns:
         The trajectories of every algorithm and seed.
@@ -62,11 +61,18 @@ def execute(
     title: str | None = None,
     folder: Path | None = None,
 ) -> Result:
-    """Run a plan. With `checkpoints` it goes on where they end; `stop` is asked all the time, and ends the run soon.
+    """Run a prepared experiment.
 
-    `title` and `folder` are told to the callbacks.
+    Args:
+        prepared: what `prepare` returns.
+        callbacks: as for `run`.
+        events_per_call: as for `run`.
+        checkpoints: where to save; the run resumes from existing checkpoints.
+        stop: called several times a second; the run ends soon after it returns True.
+        title: name of the run for the callbacks.
+        folder: run folder for the callbacks.
     """
-    from .schedule import Schedule  # JAX, only when something is computed
+    from .schedule import Schedule  # start-up time
 
     started = datetime.now(UTC)
     group = Group(callbacks, rules=stopping_rules(prepared.experiment.evaluation))
@@ -81,13 +87,13 @@ def execute(
         error.result = result or (_result(prepared, begun, started) if begun else None)
         raise
     finally:
-        with contextlib.suppress(CallbackError):  # there is a first failure to tell of
+        with contextlib.suppress(CallbackError):  # the first failure is already on its way
             group.end(None)
     return result
 
 
 def _start(prepared: PreparedRun, title: str | None, folder: Path | None) -> Start:
-    from ..models.base import score_name_of
+    from ..models.base import score_name_of  # start-up time
 
     units = [
         RunUnit(label=c.label, algorithm=c.algorithm_name, seed=seed, rounds=len(prepared.timelines[c.label, seed]))
@@ -100,33 +106,33 @@ def _start(prepared: PreparedRun, title: str | None, folder: Path | None) -> Sta
 
 
 def _result(prepared: PreparedRun, trajectories: Sequence[Trajectory], started: datetime) -> Result:
-    from ..models.base import score_name_of
-    from .schedule import learners_in_words
+    from ..models.base import score_name_of  # start-up time
+    from .programs import describe_learners  # start-up time
 
     recorded = min(recorded_devices(timeline) for timeline in prepared.timelines.values())
     whole = recorded >= min(int(t.device.max(initial=0)) + 1 for t in prepared.timelines.values())
     records = "all devices" if whole else f"devices 0 to {recorded - 1}: more would not fit"
     info = {
-        **environment(started), "learner": learners_in_words(prepared), "score": score_name_of(prepared.model),
+        **environment(started), "learner": describe_learners(prepared), "score": score_name_of(prepared.model),
         "device_records": records,
     }  # fmt: skip
     return Result(experiment=prepared.experiment, trajectories=trajectories, info=info)
 
 
-def identity(prepared: PreparedRun) -> dict[str, Any]:
-    """What must not change between a checkpoint and its resumption, for the bits to be the same."""
-    from .schedule import learners_in_words
+def identity(prepared: PreparedRun) -> Table:
+    """Return everything that must be equal in a checkpoint and its resumption, for equal bits."""
+    from .programs import describe_learners  # start-up time
 
     versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "optax")}
-    versions["learner"] = learners_in_words(prepared)
+    versions["learner"] = describe_learners(prepared)
     return {
         "format": checkpoint.FORMAT, **versions, "seeds": prepared.seeds, "experiment": prepared.experiment.to_dict(),
         "contents": fingerprints(prepared.experiment),
     }  # fmt: skip
 
 
-def environment(started: datetime) -> dict[str, Any]:
-    """What somebody needs to know to run it again."""
+def environment(started: datetime) -> Table:
+    """Return the versions and the system that a repetition needs."""
     versions = {name: _version(name) for name in ("paota", "jax", "jaxlib", "optax", "numpy")}
     return {
         **versions,

@@ -1,11 +1,16 @@
-"""What one algorithm meets with one seed: how long things take there, who is there, and what that costs."""
+"""The conditions of one unit (algorithm and seed): latencies, availability and costs.
+
+Latencies are stacked: trainings, then faults, then transfers, then absences.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
 
 from ..air.spending import Costs
 from ..base.errors import UserError
@@ -23,21 +28,22 @@ from ..timing.timeline import Timeline
 from ..timing.virtual import TimelineInputs
 
 if TYPE_CHECKING:
+    from ..air.digital import RatedUploads, Uploads
     from ..models.base import Model
 
 
 @dataclass(frozen=True)
 class UnitConditions:
-    """Of one algorithm and seed."""
+    """The conditions of one algorithm and seed."""
 
     entry: AlgorithmConfig
     inputs: TimelineInputs
     costs: Costs
-    computing: Latencies  # of a training alone, with what faults do to it
+    computing: Latencies  # of a training alone, faults included
 
     def with_faults(self, timeline: Timeline) -> Timeline:
-        """With broadcasts that get lost, and with faults and guards."""
-        from ..air.downlink import misses_broadcast
+        """Return the timeline with lost broadcasts, faults and guards."""
+        from ..air.downlink import misses_broadcast  # start-up time
 
         air, computing = self.entry.air, self.computing
         if getattr(air.downlink, "broadcast_loss", None) is not None:
@@ -48,7 +54,7 @@ class UnitConditions:
 
 
 def attendance_of(timing: Timing) -> Attendance | None:
-    """The fleet that the settings name; None: everybody is always there."""
+    """Return the fleet that the settings name; None: all devices are always available."""
     if timing.fleet_file is None:
         if timing.fleet_repeat_s is not None:
             raise UserError(
@@ -61,9 +67,19 @@ def attendance_of(timing: Timing) -> Attendance | None:
 def conditions_of(
     experiment: Experiment, entry: AlgorithmConfig, seed: int, *, model: Model, dataset: Dataset, shards: Shards
 ) -> UnitConditions:
-    """Everything around a timeline, made from the settings; `model` fits the data, `shards` are the seed's."""
-    from ..air.digital import Ideal, Rated, RatedUploads, Uploads, WithTransfers, count_parameters
-    from ..air.downlink import Downloads, IdealDownlink
+    """Return the conditions of one unit, made from the settings.
+
+    Args:
+        experiment: the experiment.
+        entry: the algorithm.
+        seed: the seed.
+        model: the model, made for the data.
+        dataset: the data.
+        shards: the shards of this seed.
+    """
+    from ..air.digital import Ideal, Rated, RatedUploads, Uploads, WithTransfers  # start-up time
+    from ..air.downlink import Downloads, IdealDownlink  # start-up time
+    from ..models.base import count_parameters  # start-up time
 
     c, devices = entry, experiment.data.devices
     attendance = attendance_of(c.timing)
@@ -71,14 +87,12 @@ def conditions_of(
     power_w = _compute_power_w(c, computing)
     if c.faults.in_timeline:
         computing = FaultyLatencies(computing, c.faults)
-    num_parameters = functools.partial(count_parameters, model, dataset)
+    num_parameters = functools.partial(count_parameters, model, tuple(dataset.input_shape), dataset.num_classes)
     downloads = None
     if not isinstance(c.air.downlink, IdealDownlink):
         downloads = Downloads(c.air, num_parameters=num_parameters(), attendance=attendance)
-    # Beside latencies of seconds, drawn from thin air, the d/B seconds of a block would say nothing.
-    counts_block = isinstance(c.timing.latency, ComputeLatency)
     block_s = 0.0
-    if counts_block:
+    if isinstance(c.timing.latency, ComputeLatency):  # other latencies are synthetic: d/B seconds would say nothing
         block_s = c.algorithm.symbols(num_parameters(), c.air.packing == "complex") / c.air.bandwidth_hz
 
     def attended(latencies: Latencies, over_the_air: bool) -> Latencies:
@@ -94,7 +108,7 @@ def conditions_of(
     if c.algorithm.over_the_air:
         costs = Costs(compute_power_w=power_w, downloads=downloads, block_s=block_s, attendance=attendance)
         return UnitConditions(c, inputs, costs, computing)
-    uploads: Any = None
+    uploads: RatedUploads | Uploads | None = None
     if isinstance(c.air.digital, Rated):
         uploads = RatedUploads(c.air.digital, num_parameters=num_parameters(), attendance=attendance)
     elif not isinstance(c.air.digital, Ideal):
@@ -105,9 +119,8 @@ def conditions_of(
     digital = computing
     if uploads is not None or downloads is not None:
         digital = WithTransfers(computing, uploads=uploads, downloads=downloads)
-    computing_world = inputs.latencies
     if digital is not plain or attendance is not None:
-        inputs = replace(inputs, latencies=attended(digital, False), computing=computing_world)
+        inputs = replace(inputs, latencies=attended(digital, False), computing=inputs.latencies)
     costs = Costs(compute_power_w=power_w, uploads=uploads, downloads=downloads, attendance=attendance)
     return UnitConditions(c, inputs, costs, computing)
 
@@ -116,14 +129,16 @@ def computing_latencies(
     devices: int, entry: AlgorithmConfig, seed: int, attendance: Attendance | None, *,
     model: Model, dataset: Dataset, shards: Shards,
 ) -> Latencies:  # fmt: skip
-    """How long trainings take by themselves: without transfers, faults and absences."""
-    samples, flop_per_sample = _samples(entry, shards, seed), _flop_per_sample(model, dataset)
-    around = LatencyContext(devices, seed, attendance, samples, flop_per_sample)
-    return latencies_of(entry.timing.latency, around)
+    """Return the latencies of trainings alone, without transfers, faults and absences."""
+    from ..training.batches import flop_per_sample, samples_of  # start-up time
+
+    flop = functools.partial(flop_per_sample, model, tuple(dataset.input_shape), dataset.num_classes)
+    context = LatencyContext(devices, seed, attendance, samples_of(entry.training, shards, seed), flop)
+    return latencies_of(entry.timing.latency, context)
 
 
-def _compute_power_w(entry: AlgorithmConfig, computing: Latencies) -> Any:
-    """What devices draw while they compute: one number for all, or [K] by their classes."""
+def _compute_power_w(entry: AlgorithmConfig, computing: Latencies) -> float | Float[np.ndarray, " K"]:
+    """Return the power that devices draw while they compute: one number for all, or one for each by its class."""
     if not isinstance(computing, ComputeLatencies):
         return entry.power.compute_power_w
     if entry.power.compute_power_w != Power().compute_power_w:
@@ -132,24 +147,3 @@ def _compute_power_w(entry: AlgorithmConfig, computing: Latencies) -> Any:
             "give timing.class_power_w"
         )
     return computing.power_w
-
-
-def _samples(entry: AlgorithmConfig, shards: Shards, seed: int) -> Callable[..., Any]:
-    """As `samples_of`, which needs JAX, when it is first asked."""
-
-    @functools.cache
-    def made() -> Callable[..., Any]:
-        from ..training.workload import samples_of
-
-        return samples_of(entry.training, shards, seed)
-
-    return lambda device, training: made()(device, training)
-
-
-def _flop_per_sample(model: Model, dataset: Dataset) -> Callable[[], float]:
-    def count() -> float:
-        from ..training.workload import flop_per_sample
-
-        return flop_per_sample(model, tuple(dataset.input_shape), dataset.num_classes)
-
-    return count

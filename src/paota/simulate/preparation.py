@@ -1,4 +1,4 @@
-"""The weight-independent half of an experiment: who holds what, and who takes part when. All refusals happen here."""
+"""The half of a run that does not depend on weights: data, shards and timelines. All refusals happen here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..base.errors import UserError
-from ..base.registry import SERVER_OPTIMISERS
+from ..base.registry import OPTIMISERS, SERVER_OPTIMISERS
 from ..base.rng import Purpose, Seeds, host_rng, seed_numbers
 from ..base.settings import LARGEST_FLOAT
 from ..base.system import GIB, require_memory
@@ -20,79 +20,77 @@ from ..experiment.experiment import AlgorithmConfig, Experiment
 from ..timing.schemes import Synchronous
 from ..timing.timeline import Horizon, Timeline
 from ..timing.virtual import TimelineInputs, make_timeline
-from ..training.augmentation import check_images
-from ..training.optimisers import refuse_unknown
+from ..training.settings import Training
 from .conditions import UnitConditions, conditions_of
 
 if TYPE_CHECKING:
     from ..air.spending import Costs
     from ..models.base import Model
 
-TRIAL = 50  # rounds that tell how long a whole plan will be
+TRIAL = 50  # rounds from which the length of a whole timeline is estimated
 PARTICIPATION_BYTES = 40  # five numbers of 64 bits
 MANY_PARTICIPATIONS = 1e7
 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """What `prepare` has found out; everything that is left needs weights."""
+    """A prepared run; everything that remains needs weights."""
 
     experiment: Experiment
     dataset: Dataset
     seeds: tuple[int, ...]
     shards: Mapping[int, Shards]  # by seed
     timelines: Mapping[tuple[str, int], Timeline]  # by (label, seed)
+    costs: Mapping[tuple[str, int], Costs]  # of trainings and transfers, by (label, seed)
     evaluated_every: Mapping[tuple[str, int], int]  # events between evaluations, by (label, seed)
 
     @property
     def model(self) -> Model:
-        """What is learned, made for the samples at hand."""
-        from ..models.custom import fitted
+        """The model, made for the samples of the data set."""
+        from ..models.custom import fitted  # start-up time
 
         return fitted(self.experiment.model, tuple(self.dataset.input_shape), self.dataset.num_classes)
 
     @property
     def num_parameters(self) -> int:
-        """d."""
-        import jax
+        """The number of parameters, d."""
+        from ..models.base import count_parameters  # start-up time
 
-        sample = tuple(self.dataset.input_shape), self.dataset.num_classes
-        shapes = jax.eval_shape(lambda: self.model.init(jax.random.key(0), *sample))
-        return sum(leaf.size for leaf in jax.tree.leaves(shapes))
+        return count_parameters(self.model, tuple(self.dataset.input_shape), self.dataset.num_classes)
 
     def units(self) -> Iterator[tuple[AlgorithmConfig, int]]:
+        """Yield (algorithm, seed) of every unit, in order."""
         for entry in self.experiment.algorithms:
             for seed in self.seeds:
                 yield entry, seed
 
 
 def prepare(
-    experiment: Experiment, *, seeds: Seeds = 1, tell: Callable[[str], None] = lambda sentence: None
+    experiment: Experiment, *, seeds: Seeds = 1, notify: Callable[[str], None] = lambda sentence: None
 ) -> PreparedRun:
-    """Everything that can be known, and refused, before the first computation; `seeds` as for `paota.run`.
+    """Return the prepared run, or raise a `UserError` for anything that can be refused before the first computation.
 
-    `tell` is called with a sentence where planning itself will take long.
+    Args:
+        experiment: the experiment.
+        seeds: as for `paota.run`.
+        notify: receives a sentence if the preparation itself will take long.
     """
-    from ..models.base import is_torch  # start-up time: JAX, not before it is needed
-    from ..models.check import check_model
-    from ..models.custom import fitted
+    from ..models.base import is_torch  # start-up time
+    from ..models.check import check_model  # start-up time
+    from ..models.custom import fitted  # start-up time
 
     numbers = seed_numbers(seeds, experiment.seed)
     for entry in experiment.algorithms:
-        _check_server(entry)
-        _check_budget(entry)
-        _check_noise(entry)
+        _check_entry(entry)
         entry.algorithm.for_training(entry.training)  # refuses what it cannot work with
     data = experiment.data
     dataset = load_data(data, base=experiment.base)
     model = fitted(experiment.model, tuple(dataset.input_shape), dataset.num_classes)
     check_model(model, tuple(dataset.input_shape), dataset.num_classes, experiment.seed)
     for entry in experiment.algorithms:
-        check_images(entry.training, dataset)
-        if is_torch(model):
-            refuse_unknown(entry.training)
+        _check_training(entry.training, dataset, on_torch=is_torch(model))
     shards: dict[int, Shards] = {}
-    timelines, evaluated_every = {}, {}
+    timelines, costs, evaluated_every = {}, {}, {}
 
     def conditions_for(entry: AlgorithmConfig, seed: int) -> UnitConditions:
         if seed not in shards:
@@ -100,31 +98,33 @@ def prepare(
             shards[seed] = deal(data.partition, dataset, devices=data.devices, rng=rng)
         return conditions_of(experiment, entry, seed, model=model, dataset=dataset, shards=shards[seed])
 
-    _check_length(experiment, [conditions_for(c, numbers[0]).inputs for c in experiment.algorithms], len(numbers), tell)
+    first = {entry.label: conditions_for(entry, numbers[0]) for entry in experiment.algorithms}
+    _check_length(experiment, [conditions.inputs for conditions in first.values()], len(numbers), notify)
     for seed in numbers:
         for entry in experiment.algorithms:
-            made = conditions_for(entry, seed)
-            inputs = made.inputs
+            conditions = first.pop(entry.label, None) or conditions_for(entry, seed)
+            inputs = conditions.inputs
             timeline = make_timeline(entry.algorithm.scheme, inputs)
             if not len(timeline):
                 raise UserError(f"'{entry.label}' makes no aggregation before the end: raise rounds or duration_s")
             if not timeline.finish_s.max(initial=timeline.time_s[-1]) <= LARGEST_FLOAT:
                 raise UserError(
-                    f"'{entry.label}' goes on beyond {LARGEST_FLOAT:.1g} s: lower rounds, period or latencies"
+                    f"'{entry.label}' lasts longer than {LARGEST_FLOAT:.1g} s: lower rounds, period or latencies"
                 )
-            timelines[entry.label, seed] = timeline = made.with_faults(timeline)
-            # One arrival an event would be judged far too often: keep about as many device updates between two looks.
+            timelines[entry.label, seed] = timeline = conditions.with_faults(timeline)
+            costs[entry.label, seed] = conditions.costs
+            # Single arrivals would be evaluated far too often: keep the number of device updates between evaluations.
             events = inputs.participants(None) / max(timeline.ready.mean(), 1e-9)
             evaluated_every[entry.label, seed] = experiment.evaluation.every * max(1, round(events))
-    planned = PreparedRun(experiment, dataset, numbers, shards, timelines, evaluated_every)
+    prepared = PreparedRun(experiment, dataset, numbers, shards, timelines, costs, evaluated_every)
     for entry in experiment.algorithms:
-        _check_memory(entry, [timelines[entry.label, seed] for seed in numbers], planned.num_parameters)
-    return planned
+        _check_memory(entry, [timelines[entry.label, seed] for seed in numbers], prepared.num_parameters)
+    return prepared
 
 
 def _check_memory(entry: AlgorithmConfig, timelines: Sequence[Timeline], num_parameters: int) -> None:
-    """What an event keeps at the least: old versions, devices' models, updates and signals, where their mini-batches stand."""
-    from ..engine import event_places, row_bytes
+    """Refuse events whose versions, models, updates, signals and mini-batches do not fit into memory."""
+    from ..engine import event_places, row_bytes  # start-up time
 
     of_device = row_bytes(entry.algorithm, num_parameters)
     places, block = event_places(max(int(t.ready.max(initial=0)) for t in timelines), of_device, None)
@@ -134,22 +134,20 @@ def _check_memory(entry: AlgorithmConfig, timelines: Sequence[Timeline], num_par
     require_memory(models, f"'{entry.label}' with {num_parameters:,} parameters", fewer)
     if training.epochs is None:
         batches = 8 * held * training.local_steps * training.batch_size
-        program_shape = (
-            f"training.local_steps = {training.local_steps} with training.batch_size = {training.batch_size}"
-        )
-        require_memory(models + batches, f"'{entry.label}': {program_shape}", "lower one of them")
+        steps = f"training.local_steps = {training.local_steps} with training.batch_size = {training.batch_size}"
+        require_memory(models + batches, f"'{entry.label}': {steps}", "lower one of them")
 
 
 def _check_length(
-    experiment: Experiment, worlds: Sequence[TimelineInputs], seeds: int, tell: Callable[[str], None]
+    experiment: Experiment, all_inputs: Sequence[TimelineInputs], seeds: int, notify: Callable[[str], None]
 ) -> None:
-    """Refuse timelines that no memory holds, and say where they are long: judged by the first `TRIAL` rounds.
+    """Refuse timelines that do not fit into memory, and tell the user about long ones, from the first `TRIAL` rounds.
 
-    They are made whole, since what is recorded of them, and the greatest staleness of all, is needed whole too.
+    Timelines are made whole, because their records and their greatest staleness are needed whole.
     """
     rounds, duration_s = experiment.horizon.rounds, experiment.horizon.duration_s
     participations = seconds = 0.0
-    for entry, inputs in zip(experiment.algorithms, worlds, strict=True):
+    for entry, inputs in zip(experiment.algorithms, all_inputs, strict=True):
         if rounds is not None and rounds * seeds <= TRIAL:
             continue
         begin = time.perf_counter()
@@ -158,7 +156,6 @@ def _check_length(
         )
         if not len(timeline):
             continue
-        # As long as this.
         times = seeds * (rounds / TRIAL if rounds is not None else max(1.0, (duration_s or 0.0) / timeline.time_s[-1]))
         seconds += (time.perf_counter() - begin) * times
         participations += len(timeline.device) * times
@@ -168,17 +165,16 @@ def _check_length(
     )
     if participations > MANY_PARTICIPATIONS:
         minutes = max(1, round(seconds / 60))
-        tell(
+        notify(
             f"planning {participations:.2g} local trainings, which takes {needed / GIB:.1f} GiB and about "
             f"{minutes} minute{'s' if minutes > 1 else ''}"
         )
 
 
-def _check_server(entry: AlgorithmConfig) -> None:
-    """A server optimiser accelerates a mean update; the mean of stale models points back to where they started.
-
-    In a synchronous round nobody is stale: the mean model is w^r plus the mean update.
-    """
+def _check_entry(entry: AlgorithmConfig) -> None:
+    """Refuse settings that contradict each other."""
+    # The mean of stale models points back to where they started. In a synchronous round no model is stale, and the mean
+    # model is w^r plus the mean update.
     name = SERVER_OPTIMISERS.name_of(type(entry.server.optimiser))
     fresh = isinstance(entry.algorithm.scheme, Synchronous)
     if name != "none" and not fresh and entry.algorithm.payload != "update":
@@ -186,22 +182,20 @@ def _check_server(entry: AlgorithmConfig) -> None:
             f"server.optimiser = '{name}' needs an algorithm that sends updates, and '{entry.label}' sends models: "
             "choose payload = 'update', where the algorithm has it, or server.optimiser = 'none'"
         )
-
-
-def _check_budget(entry: AlgorithmConfig) -> None:
     if entry.power.energy_budget_j is not None and not entry.algorithm.over_the_air:
         raise UserError(
             f"power.energy_budget_j is for devices that send over the air, and those of '{entry.label}' upload"
         )
-
-
-def _check_noise(entry: AlgorithmConfig) -> None:
     if entry.guards.noise_multiplier is not None and entry.guards.max_update_norm is None:
         raise UserError("guards.noise_multiplier is in units of guards.max_update_norm: give that too")
 
 
-def costs_of(prepared: PreparedRun, entry: AlgorithmConfig, seed: int) -> Costs:
-    """What the trainings and transfers of one algorithm cost with one seed."""
-    return conditions_of(
-        prepared.experiment, entry, seed, model=prepared.model, dataset=prepared.dataset, shards=prepared.shards[seed]
-    ).costs
+def _check_training(training: Training, dataset: Dataset, *, on_torch: bool) -> None:
+    if training.augment != "none" and len(dataset.input_shape) not in (2, 3):
+        raise UserError(
+            f"training.augment = '{training.augment}' needs images [height, width] or [height, width, channels], "
+            f"and a sample of {dataset.name} has shape {dataset.input_shape}"
+        )
+    name = OPTIMISERS.name_of(type(training.optimiser))
+    if on_torch and name not in ("sgd", "momentum", "adam"):
+        raise UserError(f"training.optimiser = '{name}' is not known to PyTorch models; use sgd, momentum or adam")

@@ -1,4 +1,4 @@
-"""Work in threads that can be left behind, while the thread that asked for it listens, and answers Ctrl-C."""
+"""Threads that compute and can be abandoned, while the thread that started them serves calls and answers Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from ..base.errors import Interrupted
 
+P = ParamSpec("P")
 T = TypeVar("T")
 NAME = "paota computing"  # of the threads
-LOOK_S = 0.05  # between two looks of the waiting thread at whether to stop
-GRACE_S = 1.0  # for an engine call to end once somebody has asked to stop; then it is left behind
+POLL_S = 0.05  # between two checks of the waiting thread for a stop
+GRACE_S = 1.0  # for an engine call to end after a stop; then its thread is abandoned
 
 
 class UnitThreads:
-    """Threads that compute for the one that made them: it `attend`s, and calls for them what only it should call.
+    """Threads that compute for the thread that made them. That thread `wait`s, and executes their `call`s.
 
-    Compiling and long engine calls cannot be broken off. They are left to end on their own, and what they give is dropped.
+    Compiling and long engine calls cannot be interrupted. Abandoned threads end on their own, without a result.
     """
 
     def __init__(self) -> None:
-        self._requests: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...], Future[Any]]] = queue.SimpleQueue()
-        self.closing = threading.Event()  # somebody asked to stop, or something failed
-        self.closed = False  # nobody attends any more
-        self._maker = threading.current_thread()
+        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.closing = threading.Event()  # after a stop or a failure
+        self.closed = False  # the owner does not wait any more
+        self._owner = threading.current_thread()
 
     def start(self, jobs: Sequence[Callable[[], T]], threads: int) -> list[Future[T]]:
-        """Begin jobs, the first ones first, so many at a time; each gives a future."""
+        """Start jobs in order, at most `threads` at a time; return a future for each."""
+        futures: list[Future[T]] = [Future() for _ in jobs]
         waiting: queue.SimpleQueue[tuple[Callable[[], T], Future[T]]] = queue.SimpleQueue()
-        futures: list[Future[T]] = []
-        for job in jobs:
-            futures.append(Future())
-            waiting.put((job, futures[-1]))
+        for pair in zip(jobs, futures, strict=True):
+            waiting.put(pair)
 
         def work() -> None:
             while True:
@@ -48,28 +48,35 @@ class UnitThreads:
                 except BaseException as error:
                     self.closing.set()
                     future.set_exception(error)
-                self._requests.put((bool, (), Future()))  # wakes the attending thread
+                self._calls.put(lambda: None)  # wakes the owner
 
         for _ in range(min(threads, len(jobs))):
             threading.Thread(target=work, name=NAME, daemon=True).start()
         return futures
 
-    def ask(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Have the attending thread call `function`, and wait for what it returns or raises."""
-        if threading.current_thread() is self._maker:  # it attends nobody while it asks
-            return function(*arguments)
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Let the owner call `function`; wait for its result or exception."""
+        if threading.current_thread() is self._owner:
+            return function(*args, **kwargs)
         answer: Future[T] = Future()
-        self._requests.put((function, arguments, answer))
+
+        def execute() -> None:
+            try:
+                answer.set_result(function(*args, **kwargs))
+            except Exception as error:
+                answer.set_exception(error)
+
+        self._calls.put(execute)
         while not self.closed:
             try:
                 return answer.result(timeout=GRACE_S)
             except TimeoutError:
-                if answer.done():  # the function's own
+                if answer.done():  # raised by the function itself
                     raise
         raise Interrupted
 
-    def attend(self, futures: Sequence[Future[Any]], stop: Callable[[], bool]) -> bool:
-        """Answer requests until all is done: True; or until `GRACE_S` after somebody asked to stop, or after a failure."""
+    def wait(self, futures: Sequence[Future[T]], stop: Callable[[], bool]) -> bool:
+        """Execute calls until all futures are done. Return False if some are not, `GRACE_S` after a stop or a failure."""
         leave_at: float | None = None
         while not all(future.done() for future in futures):
             if leave_at is None and (self.closing.is_set() or stop()):
@@ -77,25 +84,19 @@ class UnitThreads:
                 leave_at = time.monotonic() + GRACE_S
             if leave_at is not None and time.monotonic() > leave_at:
                 return False
-            self._answer(LOOK_S)
+            try:
+                execute = self._calls.get(timeout=POLL_S)
+            except queue.Empty:
+                continue
+            execute()
         return True
 
-    def _answer(self, within_s: float) -> None:
-        try:
-            function, arguments, answer = self._requests.get(timeout=within_s)
-        except queue.Empty:
-            return
-        try:
-            answer.set_result(function(*arguments))
-        except Exception as error:
-            answer.set_exception(error)
-
     def close(self) -> None:
-        """Whoever still computes is left behind, and told when it asks or looks."""
+        """Abandon all threads that still compute; they end at their next call."""
         self.closed = True
         self.closing.set()
 
 
-def anybody_left() -> bool:
-    """Whether some thread still computes for a crew that has been closed, or will be."""
+def any_running() -> bool:
+    """Return True if a thread still computes, also an abandoned one."""
     return any(thread.name == NAME and thread.is_alive() for thread in threading.enumerate())

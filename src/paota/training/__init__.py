@@ -1,1 +1,1 @@
-"""How local training and judging are computed."""
+"""Local training and evaluation: what is drawn, and what computes it."""

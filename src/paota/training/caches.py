@@ -1,6 +1,6 @@
-"""The user's cache folder: compiled programs and kernels, so that a second start does not compile.
+"""The user's cache folder of compiled programs and kernels, so that a second start does not compile.
 
-Losing it costs time only, and so does a folder that cannot be written.
+A lost cache, or a folder that cannot be written, costs time only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_BYTES = 512 * 2**20
 
 
 def cache_folder() -> Path:
-    """`PAOTA_CACHE_DIR`, else `paota` in the system's place for caches."""
+    """Return `PAOTA_CACHE_DIR`, else `paota` in the system's folder for caches."""
     if explicit := os.environ.get("PAOTA_CACHE_DIR"):
         return Path(explicit).expanduser()
     if xdg := os.environ.get("XDG_CACHE_HOME"):
@@ -27,7 +27,7 @@ def cache_folder() -> Path:
 
 
 def writable(folder: Path) -> bool:
-    """Whether `folder` exists (made if need be) and takes files. A cache is a comfort: failure is no error."""
+    """Return True if `folder` exists or can be made, and takes files. Failure is no error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):
@@ -36,8 +36,8 @@ def writable(folder: Path) -> bool:
 
 
 def use_compile_cache() -> None:
-    """Let JAX keep compiled programs on disk, unless the user has told it where already."""
-    import jax
+    """Let JAX keep compiled programs on disk, unless the user has set JAX's own cache folder."""
+    import jax  # start-up time
 
     if getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return
@@ -45,14 +45,14 @@ def use_compile_cache() -> None:
     if not writable(folder):
         return
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    # The defaults keep only what took over a second; ours take less each, and there are several.
+    # JAX's defaults keep only programs that took over a second; ours take less each, and there are several.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     _keep_small(folder)
 
 
 def _keep_small(folder: Path) -> None:
-    """Drop the files that have not been used for longest, beyond MAX_BYTES; another process may be doing the same."""
+    """Delete the least recently used files beyond MAX_BYTES; another process may do the same."""
     files = []
     for file in folder.iterdir():
         with contextlib.suppress(OSError):

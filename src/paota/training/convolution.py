@@ -1,13 +1,13 @@
-"""Convolutions and max-pooling that are fast on CPUs, in anybody's model.
+"""Fast convolutions and max-pooling on CPUs, in every JAX model.
 
-XLA brings a convolution into the form that its fast code wants only outside of loops; the gradients of a convolution
-inside a `scan` run some twenty times slower. `install` tells JAX how to lower three operations on CPUs instead: every
-model gains, whether it is written in Flax, Equinox or plain JAX, with whatever `jit`, `vmap`, `grad` or `scan` around
-it, because lowering comes after all of them. On other hardware nothing changes.
+XLA brings a convolution into its fast form only outside of loops; the gradients of a convolution inside a `scan` run
+some twenty times slower. `install` replaces the lowering of three operations on CPUs. Every model becomes faster, in
+Flax, Equinox or plain JAX, under `jit`, `vmap`, `grad` and `scan`, because lowering comes after all of these. On other
+hardware nothing changes.
 
-A convolution of float32 images goes to the kernel of `kernels/convolution.cc`, or without a C++ compiler to XLA's own
-convolution, written in the form that it wants. Results agree with XLA's to rounding. What the kernel does not know
-(other ranks and types, depthwise kernels) is lowered as before.
+A convolution of float32 images goes to the kernel of `kernels/convolution.cc`. Without a C++ compiler it goes to XLA's
+own convolution, in its fast form. Results agree with XLA's to rounding. Operations outside the kernel's scope (other
+ranks and types, depthwise kernels) are lowered as before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -28,19 +28,24 @@ from jax.interpreters import mlir
 
 from .kernels import convolution as kernel
 
+Context: TypeAlias = Any  # mlir.LoweringRuleContext, whose avals JAX types as values without a shape
+Values: TypeAlias = Any  # values of MLIR, or what a lowering returns: JAX does not name their type
+Rule: TypeAlias = Callable[..., Values]
+Dimensions: TypeAlias = tuple[str, str, str] | lax.ConvDimensionNumbers
+
 CANONICAL = ("NHWC", "HWIO", "NHWC")
-LARGEST_WINDOW = 16  # places; larger ones stay one operation of XLA's
-FEWEST_OUTPUTS = 4  # of a group: below, as in a depthwise convolution, taking groups apart costs more than it gains
+LARGEST_WINDOW = 16  # places; larger windows remain one XLA operation
+FEWEST_OUTPUTS = 4  # of a group; below, as in a depthwise convolution, splitting groups costs more than it gains
 
 
 @functools.cache
 def install() -> None:
-    """From now on, and until this process ends, JAX lowers convolutions and max-pooling our way on CPUs.
+    """Replace JAX's lowering of convolutions and max-pooling on CPUs, for the rest of this process.
 
-    Programs that have been compiled before stay as they are.
+    Programs that are already compiled stay as they are.
     """
     if not hasattr(mlir, "_platform_specific_lowerings") or not hasattr(mlir, "_lowerings"):
-        return  # a JAX that keeps its rules elsewhere: everything works, as slowly as XLA does it
+        return  # this JAX keeps its rules elsewhere: everything works, at XLA's speed
     for primitive, rule in (
         (lax.conv_general_dilated_p, _convolution_rule),
         (lax.reduce_window_max_p, _pooling_rule),
@@ -55,7 +60,7 @@ _plain = contextvars.ContextVar("plain", default=False)
 
 @contextlib.contextmanager
 def as_jax_lowers() -> Iterator[None]:
-    """Inside, operations are lowered as JAX itself does it: its cost analysis cannot look into kernels."""
+    """Use JAX's own lowering inside the context: its cost analysis cannot look into kernels."""
     token = _plain.set(True)
     try:
         yield
@@ -63,13 +68,13 @@ def as_jax_lowers() -> Iterator[None]:
         _plain.reset(token)
 
 
-def _unless_plain(rule: Callable[..., Any], before: Callable[..., Any], *arguments: Any, **parameters: Any) -> Any:
+def _unless_plain(rule: Rule, before: Rule, *arguments: Any, **parameters: Any) -> Values:
     return before(*arguments, **parameters) if _plain.get() else rule(before, *arguments, **parameters)
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """What `lax.conv_general_dilated` is asked for, as its primitive says it."""
+    """The parameters of `lax.conv_general_dilated`, named as its primitive names them."""
 
     window_strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
@@ -84,94 +89,95 @@ class Convolution:
         return self.feature_group_count * self.batch_group_count
 
 
-def _convolution_rule(before: Callable[..., Any], context: Any, lhs: Any, rhs: Any, **parameters: Any) -> Any:
-    """The lowering of a convolution on CPUs; `before` is the one that JAX came with."""
+def _convolution_rule(before: Rule, context: Context, lhs: Values, rhs: Values, **parameters: Any) -> Values:
+    """Lower a convolution on CPUs; `before` is JAX's own rule."""
     images, taps = context.avals_in
     (result,) = context.avals_out
-    asked = Convolution(**{name: parameters[name] for name in Convolution.__dataclass_fields__})
-    if not _is_ours(asked, images, taps, result):
+    conv = Convolution(**{name: parameters[name] for name in Convolution.__dataclass_fields__})
+    if not _is_ours(conv, images, taps, result):
         return before(context, lhs, rhs, **parameters)
-    if asked.groups > 1:
-        compute = functools.partial(_by_groups, asked)
-    elif kernel.available() and _kernel_knows(asked):
-        compute = functools.partial(_by_kernel, asked, _spatial(result.shape, asked.dimension_numbers.out_spec))
-    elif asked.dimension_numbers != lax.conv_dimension_numbers(images.shape, taps.shape, CANONICAL):
-        compute = functools.partial(_by_xla, asked, parameters["precision"])
+    if conv.groups > 1:
+        compute = functools.partial(_by_groups, conv)
+    elif kernel.available() and _kernel_knows(conv):
+        compute = functools.partial(_by_kernel, conv, _spatial(result.shape, conv.dimension_numbers.out_spec))
+    elif conv.dimension_numbers != lax.conv_dimension_numbers(images.shape, taps.shape, CANONICAL):
+        compute = functools.partial(_by_xla, conv, parameters["precision"])
     else:
         return before(context, lhs, rhs, **parameters)
     return mlir.lower_fun(compute, multiple_results=False)(context, lhs, rhs)
 
 
-def _is_ours(asked: Convolution, images: Any, taps: Any, result: Any) -> bool:
-    """Images in float32, and groups (of a convolution, or of a `vmap` over its kernel) that are worth taking apart."""
-    arrays = (images, taps, result)
+def _is_ours(conv: Convolution, *arrays: jax.core.ShapedArray) -> bool:
+    """Return True for float32 images, and groups (also those of a `vmap` over the kernel) that are worth splitting."""
     return (
         all(
             a.dtype == jnp.float32 and a.ndim == 4 and all(isinstance(n, int) and n > 0 for n in a.shape)
             for a in arrays
         )
-        and taps.shape[asked.dimension_numbers.rhs_spec[0]] >= FEWEST_OUTPUTS * asked.groups * (asked.groups > 1)
-        and all(isinstance(n, int) for pair in asked.padding for n in pair)
+        and arrays[1].shape[conv.dimension_numbers.rhs_spec[0]] >= FEWEST_OUTPUTS * conv.groups * (conv.groups > 1)
+        and all(isinstance(n, int) for pair in conv.padding for n in pair)
     )
 
 
-def _kernel_knows(asked: Convolution) -> bool:
-    steps = zip(asked.lhs_dilation, asked.window_strides, asked.rhs_dilation, strict=True)
+def _kernel_knows(conv: Convolution) -> bool:
+    steps = zip(conv.lhs_dilation, conv.window_strides, conv.rhs_dilation, strict=True)
     return all(spread == 1 or (stride, dilation) == (1, 1) for spread, stride, dilation in steps)
 
 
-def _by_groups(asked: Convolution, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
-    """Each group as a convolution of its own."""
-    lhs_spec, rhs_spec, out_spec = asked.dimension_numbers
-    shared = lhs_spec[0] if asked.batch_group_count > 1 else lhs_spec[1]
+def _by_groups(conv: Convolution, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
+    """Compute every group as a separate convolution."""
+    lhs_spec, rhs_spec, out_spec = conv.dimension_numbers
+    shared = lhs_spec[0] if conv.batch_group_count > 1 else lhs_spec[1]
     parts = [
-        _ask(asked, images, taps, asked.dimension_numbers)
+        _ask(conv, images, taps, conv.dimension_numbers)
         for images, taps in zip(
-            jnp.split(lhs, asked.groups, axis=shared), jnp.split(rhs, asked.groups, axis=rhs_spec[0]), strict=True
+            jnp.split(lhs, conv.groups, axis=shared), jnp.split(rhs, conv.groups, axis=rhs_spec[0]), strict=True
         )
     ]
     return jnp.concatenate(parts, axis=out_spec[1])
 
 
-def _by_kernel(asked: Convolution, output: tuple[int, int], lhs: jax.Array, rhs: jax.Array) -> jax.Array:
-    """With fewer outputs than taps it is the gradient of a kernel: what JAX calls taps are the images of dy."""
-    lhs_spec, rhs_spec, out_spec = asked.dimension_numbers
+def _by_kernel(conv: Convolution, output: tuple[int, int], lhs: jax.Array, rhs: jax.Array) -> jax.Array:
+    """Call the kernel. A convolution with fewer outputs than taps is the gradient of a kernel: its taps are dy."""
+    lhs_spec, rhs_spec, out_spec = conv.dimension_numbers
     taps = _spatial(rhs.shape, rhs_spec)
-    steps = list(zip(asked.window_strides, asked.rhs_dilation, asked.lhs_dilation, asked.padding, strict=True))
-    if math.prod(output) < math.prod(taps) and asked.lhs_dilation == (1, 1):
+    steps = list(zip(conv.window_strides, conv.rhs_dilation, conv.lhs_dilation, conv.padding, strict=True))
+    if math.prod(output) < math.prod(taps) and conv.lhs_dilation == (1, 1):
         rows, columns = (kernel.Axis(stride=d, dilation=s, before=pad) for s, d, _, (pad, _) in steps)
         x = lhs.transpose(lhs_spec[1], *lhs_spec[2:], lhs_spec[0])
         dy = rhs.transpose(rhs_spec[1], *rhs_spec[2:], rhs_spec[0])
         result = kernel.correlate(x, dy, (rows, columns), output)  # [*output, batch, features]
         return _place(result, (out_spec[2], out_spec[3], out_spec[0], out_spec[1]))
     rows, columns = (kernel.Axis(stride=s, dilation=d, spread=spread, before=pad) for s, d, spread, (pad, _) in steps)
-    result = kernel.convolve(*_canonical(asked, lhs, rhs), (rows, columns), output)
+    result = kernel.convolve(*_canonical(conv, lhs, rhs), (rows, columns), output)
     return _place(result, (out_spec[0], *out_spec[2:], out_spec[1]))
 
 
-def _by_xla(asked: Convolution, precision: Any, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
-    """XLA's own convolution; the barrier keeps the transpositions from being undone again."""
-    out_spec = asked.dimension_numbers.out_spec
-    images, taps = lax.optimization_barrier(_canonical(asked, lhs, rhs))
-    return _place(_ask(asked, images, taps, CANONICAL, precision), (out_spec[0], *out_spec[2:], out_spec[1]))
+def _by_xla(conv: Convolution, precision: lax.PrecisionLike, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
+    """Call XLA's own convolution; the barrier prevents XLA from undoing the transpositions."""
+    out_spec = conv.dimension_numbers.out_spec
+    images, taps = lax.optimization_barrier(_canonical(conv, lhs, rhs))
+    return _place(_ask(conv, images, taps, CANONICAL, precision), (out_spec[0], *out_spec[2:], out_spec[1]))
 
 
-def _ask(asked: Convolution, images: jax.Array, taps: jax.Array, dimensions: Any, precision: Any = None) -> jax.Array:
-    """The convolution that was asked for, without groups."""
+def _ask(
+    conv: Convolution, images: jax.Array, taps: jax.Array, dimensions: Dimensions, precision: lax.PrecisionLike = None
+) -> jax.Array:
+    """Return the convolution without groups."""
     return lax.conv_general_dilated(
         images,
         taps,
-        asked.window_strides,
-        asked.padding,
-        asked.lhs_dilation,
-        asked.rhs_dilation,
+        conv.window_strides,
+        conv.padding,
+        conv.lhs_dilation,
+        conv.rhs_dilation,
         dimensions,
         precision=precision,
     )
 
 
-def _canonical(asked: Convolution, lhs: jax.Array, rhs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    lhs_spec, rhs_spec, _ = asked.dimension_numbers
+def _canonical(conv: Convolution, lhs: jax.Array, rhs: jax.Array) -> tuple[jax.Array, jax.Array]:
+    lhs_spec, rhs_spec, _ = conv.dimension_numbers
     return lhs.transpose(lhs_spec[0], *lhs_spec[2:], lhs_spec[1]), rhs.transpose(
         *rhs_spec[2:], rhs_spec[1], rhs_spec[0]
     )
@@ -182,12 +188,12 @@ def _spatial(shape: Sequence[int], spec: Sequence[int]) -> tuple[int, int]:
 
 
 def _place(x: jax.Array, where: tuple[int, ...]) -> jax.Array:
-    """Axis i of `x` becomes axis `where[i]`."""
+    """Move axis i of `x` to axis `where[i]`."""
     return jnp.moveaxis(x, range(x.ndim), where)
 
 
-def _pooling_rule(before: Callable[..., Any], context: Any, x: Any, **parameters: Any) -> Any:
-    """The lowering of max-pooling on CPUs: a few maxima, which XLA computes together with what comes before."""
+def _pooling_rule(before: Rule, context: Context, x: Values, **parameters: Any) -> Values:
+    """Lower max-pooling on CPUs to a few maxima, which XLA fuses with the operation before."""
     dilated = any(n != 1 for n in (*parameters["base_dilation"], *parameters["window_dilation"]))
     if dilated or not _side_by_side(context, parameters):
         return before(context, x, **parameters)
@@ -195,25 +201,25 @@ def _pooling_rule(before: Callable[..., Any], context: Any, x: Any, **parameters
     return mlir.lower_fun(compute, multiple_results=False)(context, x)
 
 
-def _pooling_gradient_rule(before: Callable[..., Any], context: Any, dy: Any, x: Any, **parameters: Any) -> Any:
-    """The lowering of max-pooling's gradient on CPUs; XLA's walks through the windows one number at a time."""
+def _pooling_gradient_rule(before: Rule, context: Context, dy: Values, x: Values, **parameters: Any) -> Values:
+    """Lower the gradient of max-pooling on CPUs; XLA's version visits one number at a time."""
     if parameters["select_prim"] is not lax.ge_p or not _side_by_side(context, parameters):
         return before(context, dy, x, **parameters)
     compute = functools.partial(_pooling_gradient, parameters["window_dimensions"])
     return mlir.lower_fun(compute, multiple_results=False)(context, dy, x)
 
 
-def _side_by_side(context: Any, parameters: dict[str, Any]) -> bool:
-    """Windows that neither overlap nor leave the array, few places in each."""
+def _side_by_side(context: Context, parameters: dict[str, Any]) -> bool:
+    """Return True for small windows that neither overlap nor leave the array."""
     window, strides, padding = (parameters[name] for name in ("window_dimensions", "window_strides", "padding"))
     static = all(isinstance(n, int) for array in context.avals_in for n in array.shape)
     return static and window == strides and math.prod(window) <= LARGEST_WINDOW and not any(map(any, padding))
 
 
 def _windows(window: tuple[int, ...], x: jax.Array, outputs: tuple[int, ...]) -> list[jax.Array]:
-    """For each place in a window the numbers [*outputs] that all windows of `x` have there."""
+    """Return, for each place in a window, the numbers [*outputs] of all windows of `x` at that place."""
     inside = x[tuple(slice(n * size) for n, size in zip(outputs, window, strict=True))]
-    # Every axis becomes two: which window, and the place in it.
+    # Every axis becomes two: the window, and the place in it.
     split = inside.reshape([n for pair in zip(outputs, window, strict=True) for n in pair])
     return [split[tuple(i for p in place for i in (slice(None), p))] for place in np.ndindex(*window)]
 
@@ -223,7 +229,7 @@ def _pooling(window: tuple[int, ...], outputs: tuple[int, ...], x: jax.Array) ->
 
 
 def _pooling_gradient(window: tuple[int, ...], dy: jax.Array, x: jax.Array) -> jax.Array:
-    """dy goes to the first of the largest numbers in each window of `x`."""
+    """Add dy to the first of the largest numbers in each window of `x`."""
     best, *others = _windows(window, x, dy.shape)
     winner = jnp.zeros(dy.shape, jnp.int32)
     for number, candidate in enumerate(others, start=1):

@@ -1,7 +1,10 @@
-"""What a local step makes of a gradient. Each is a small recipe for an Optax transformation without a learning rate.
+"""Local steps: what an optimiser makes of a gradient, and how the learning rate changes with the round.
 
-w <- w - rate u, where u is the gradient g itself (plain SGD) or what a transformation makes of all gradients so far. Every
-local training begins anew: what an optimiser remembers stays on the device and ends with the training.
+w <- w - rate u, where u is the gradient g itself (plain SGD) or what an Optax transformation makes of all gradients so
+far. Every local training starts with a new optimiser state, which stays on the device and ends with the training.
+
+The rate is a factor of `learning_rate` that depends on the version of the model from which a device starts. A device
+keeps its rate for a whole local training. All numbers are floats, so that a sweep over them compiles once.
 """
 
 from __future__ import annotations
@@ -9,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ..base.errors import UserError
-from ..base.registry import OPTIMISERS
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
 from ..base.settings import setting
 
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ class Optimiser(Protocol):
     """A frozen dataclass whose fields are settings of `[training]`."""
 
     def transformation(self) -> optax.GradientTransformation:
-        """From gradients to steps u, without the learning rate; it must treat every weight alike."""
+        """Return what turns gradients into steps u, without the learning rate; it must treat every weight alike."""
         ...
 
 
@@ -32,7 +36,7 @@ class Sgd:
     """u = g."""
 
     def transformation(self) -> optax.GradientTransformation:
-        import optax
+        import optax  # start-up time
 
         return optax.identity()
 
@@ -45,7 +49,7 @@ class Momentum:
     nesterov: bool = setting(False, doc="Look ahead along the momentum.")
 
     def transformation(self) -> optax.GradientTransformation:
-        import optax
+        import optax  # start-up time
 
         return optax.trace(self.momentum, nesterov=self.nesterov)
 
@@ -59,17 +63,17 @@ class Adam:
     epsilon: float = setting(1e-8, above=0, doc="Keeps the division finite.", aliases=("eps",))
 
     def transformation(self) -> optax.GradientTransformation:
-        import optax
+        import optax  # start-up time
 
         return optax.scale_by_adam(self.beta1, self.beta2, self.epsilon)
 
 
 def transformation_of(training: Training) -> optax.GradientTransformation:
-    """Everything between the gradient of a mini-batch and the step of one device.
+    """Return everything between the gradient of a mini-batch and the step of one device.
 
-    As in PyTorch: the gradient is clipped first, then weight decay is added, then the optimiser sees it.
+    As in PyTorch, the gradient is clipped first, then weight decay is added, then the optimiser sees it.
     """
-    import optax
+    import optax  # start-up time
 
     parts = []
     if training.max_gradient_norm is not None:
@@ -79,8 +83,55 @@ def transformation_of(training: Training) -> optax.GradientTransformation:
     return optax.chain(*parts, training.optimiser.transformation())
 
 
-def refuse_unknown(training: Training) -> None:
-    """A sentence for an optimiser that is written for JAX alone."""
-    if not isinstance(training.optimiser, Sgd | Momentum | Adam):
-        name = OPTIMISERS.name_of(type(training.optimiser))
-        raise UserError(f"training.optimiser = '{name}' is not known to PyTorch models; use sgd, momentum or adam")
+class RateSchedule(Protocol):
+    """A frozen dataclass whose fields are settings of `[training]`."""
+
+    def factor(self, version: Int[Array, " n"]) -> Float[Array, " n"] | float:
+        """Return the factor of the learning rate for devices that start from these versions r."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant:
+    """1."""
+
+    def factor(self, version: Int[Array, " n"]) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cosine:
+    """f + (1 - f) (1 + cos(pi r / R)) / 2 until r = R, then f; R is `decay_rounds` and f is `final_factor`."""
+
+    decay_rounds: float = setting(100.0, above=0, doc="Rounds R of the formula.")
+    final_factor: float = setting(0.0, low=0, high=1, doc="Factor f at the end.")
+
+    def factor(self, version: Int[Array, " n"]) -> Float[Array, " n"]:
+        progress = jnp.minimum(version / self.decay_rounds, 1.0)
+        return self.final_factor + (1 - self.final_factor) * (1 + jnp.cos(jnp.pi * progress)) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exponential:
+    """c^(r / R), with c = `decay_factor` and R = `decay_rounds`."""
+
+    decay_factor: float = setting(0.99, above=0, high=1, doc="Factor c of the formula.", aliases=("gamma",))
+    decay_rounds: float = setting(1.0, above=0, doc="Rounds R of the formula.")
+
+    def factor(self, version: Int[Array, " n"]) -> Float[Array, " n"]:
+        return _power(self.decay_factor, version / self.decay_rounds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepDecay:
+    """c^floor(r / R): the rate drops to `decay_factor` of itself every `decay_rounds` rounds."""
+
+    decay_factor: float = setting(0.1, above=0, high=1, doc="Factor c of the formula.", aliases=("gamma",))
+    decay_rounds: float = setting(30.0, above=0, doc="Rounds R of the formula.")
+
+    def factor(self, version: Int[Array, " n"]) -> Float[Array, " n"]:
+        return _power(self.decay_factor, jnp.floor(version / self.decay_rounds))
+
+
+def _power(base: float, exponent: Float[Array, " n"]) -> Float[Array, " n"]:
+    return jnp.power(jnp.asarray(base, exponent.dtype), exponent)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the settings of an experiment are read without JAX
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """Local training on each device: plain SGD for M steps, unless something else is asked for. None means absent."""
+    """Local training on each device: plain SGD for M steps by default. None means absent."""
 
     local_steps: int = setting(
         5, low=1, doc="Steps of a local training, M.", aliases=("M", "steps", "num_steps", "local_iterations")
@@ -30,7 +30,7 @@ class Training:
     least_steps: int | None = setting(
         None,
         low=1,
-        doc="Every training makes a number of steps from here to `local_steps`; absent: always `local_steps`.",
+        doc="Least number of steps; each training draws its number from here to `local_steps`; absent: always `local_steps`.",
         aliases=("min_steps",),
     )
     batch_size: int = setting(32, low=1, doc="Samples of a mini-batch.", aliases=("batch", "bs", "B", "minibatch"))
@@ -53,7 +53,10 @@ class Training:
         None, low=0, doc="Adds weight_decay w to the gradient.", aliases=("l2", "wd", "regularization")
     )
     max_gradient_norm: float | None = setting(
-        None, above=0, doc="Longer gradients are shortened to this length.", aliases=("clip", "grad_clip", "clip_norm")
+        None,
+        above=0,
+        doc="Largest norm of a gradient; longer ones are scaled down.",
+        aliases=("clip", "grad_clip", "clip_norm"),
     )
     proximal: float | None = setting(
         None, low=0, doc="FedProx's mu: adds mu (w - w_start) to the gradient.", aliases=("mu", "fedprox", "fedprox_mu")
@@ -61,7 +64,7 @@ class Training:
     augment: str = setting(
         "none",
         options=("none", "crop-flip"),
-        doc="Of images, drawn anew for every mini-batch.",
+        doc="Augmentation of images, drawn again for every mini-batch.",
         aliases=("augmentation",),
     )
 
@@ -74,13 +77,13 @@ class Training:
             )
 
     def rate(self, version: Int[Array, " n"]) -> Float[Array, " n"] | float:
-        """The learning rate of devices that start from these versions of the global model; one for all if constant."""
+        """Return the learning rate of devices that start from these versions of the global model; one number if constant."""
         rate: Float[Array, " n"] | float = self.learning_rate * self.schedule.factor(version)
         return rate
 
     @property
     def beyond_plain_sgd(self) -> str | None:
-        """The first setting that plain SGD with one rate and M steps for all has not, as a text; None if there is none."""
+        """Return the first setting that goes beyond plain SGD with one rate and M steps for all, as a text; else None."""
         names = {
             "optimiser": OPTIMISERS.name_of(type(self.optimiser)),
             "schedule": SCHEDULES.name_of(type(self.schedule)),
@@ -95,35 +98,35 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """How often is the global model judged, and on what?"""
+    """Evaluation of the global model: how often, and on which data."""
 
     every: int = setting(
         1,
         low=1,
-        doc="Rounds between two looks at the global model.",
+        doc="Rounds between two evaluations of the global model.",
         aliases=("eval_every", "eval_interval", "test_every"),
     )
     every_s: float | None = setting(
         None,
         above=0,
         instead_of="every",
-        doc="Simulated time between two looks, on a grid that is the same for all, in place of `every`.",
+        doc="Seconds of simulated time between two evaluations, on one grid for all runs; replaces `every`.",
     )
     devices_every: int = setting(
-        0, low=0, doc="Looks between two at each device's own kind of data; 0: at the last look only."
+        0, low=0, doc="Evaluations between two evaluations on each device's own data; 0: only at the last one."
     )
     train_loss: str = setting(
         "objective",
         options=("objective", "batches"),
-        doc='"objective": F(w) over all devices\' data; "batches": of the mini-batches just trained on.',
+        doc='"objective": F(w) over all devices\' data; "batches": over the mini-batches of the round.',
     )
     stop_at: float | None = setting(
         None,
         above=0,
         high=1,
-        doc="An algorithm and seed ends at this test accuracy; absent: at the horizon.",
+        doc="A run ends at this test accuracy; absent: at the horizon.",
         aliases=("target_accuracy", "early_stopping"),
     )
     patience: int | None = setting(
-        None, low=1, doc="... or when so many looks in a row bring no better accuracy; absent: never."
+        None, low=1, doc="A run ends after this many evaluations without a better accuracy; absent: never."
     )

@@ -1,7 +1,7 @@
-"""Local training and judging by PyTorch, called on the host from the compiled program.
+"""The learner for PyTorch modules, called on the host from the compiled program.
 
-Who trains on what, from where and at which rate is decided in JAX as for every learner. Samples stay where they are: the
-program holds only a number that stands for them.
+JAX decides which device trains on which samples, from which model and at which rate, as for every learner. Samples stay
+on the host: the program holds only a number that stands for them.
 """
 
 from __future__ import annotations
@@ -11,32 +11,34 @@ import itertools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
-from numpy.typing import NDArray
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int, Shaped
 
 from ..data.dataset import kinds_of
-from .augmentation import PADDING
-from .learner import Orders, SampleEvaluation, Trained
-from .optimisers import Adam, Momentum, Sgd
+from .batches import PADDING
+from .learner import EncodedData, Index, LocalUpdates, SampleEvaluation, Samples, TrainingInputs
+from .optimisers import Adam, Momentum, Optimiser, Sgd
 from .settings import Training
 
 if TYPE_CHECKING:
+    import torch
+
     from ..data.dataset import Scaling
-    from ..models.adapters.torch_module import TorchModel, Workspace
+    from ..models.torch_module import TorchModel, Workspace
 
 EVALUATED_AT_ONCE = 1_000  # samples; more would leave the processor's cache
 
-_samples: weakref.WeakValueDictionary[int, NDArray[Any]] = weakref.WeakValueDictionary()
+_samples: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
 class TorchLearner:
-    """A `Learner` for a PyTorch module: plain SGD, momentum and Adam with everything else that `[training]` has."""
+    """A `Learner` for a PyTorch module: plain SGD, momentum and Adam with all other settings of `[training]`."""
 
     model: TorchModel
     num_classes: int
@@ -44,42 +46,41 @@ class TorchLearner:
 
     @property
     def name(self) -> str:
-        import torch
+        import torch  # optional
 
         return f"PyTorch {torch.__version__}"
 
-    def encode(self, x: NDArray[Any]) -> NDArray[Any]:
-        """A number that stands for `x`, which must be kept alive elsewhere (the data set does)."""
+    def encode(self, x: Shaped[np.ndarray, "N ..."]) -> Samples:
+        """Return a number that stands for `x`, which must be kept alive elsewhere (the data set does)."""
         number = next(_numbers)
         _samples[number] = x
-        return np.int32(number)  # type: ignore[return-value]  # a scalar is an array to JAX
+        return np.int32(number)
 
-    def train(self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: Any, y: jax.Array) -> Trained:
-        n = len(orders.slot)
+    def train(
+        self, training: Training, inputs: TrainingInputs, ring: Float[Array, "V d"], x: Samples, y: Shaped[Array, " N"]
+    ) -> LocalUpdates:
+        n = len(inputs.slot)
         shapes = jax.ShapeDtypeStruct((n, ring.shape[1]), ring.dtype), jax.ShapeDtypeStruct((n,), ring.dtype)
-        local, loss = jax.pure_callback(self._train, shapes, training, orders, y[orders.sample], ring, x)
-        return Trained(local, local - ring[orders.slot], loss)
+        local, loss = jax.pure_callback(self._train, shapes, training, inputs, y[inputs.sample], ring, x)
+        return LocalUpdates(local, local - ring[inputs.slot], loss)
 
-    def evaluate(
-        self, model: jax.Array, x: Any, y: jax.Array, weight: jax.Array, first: Any, count: int
-    ) -> SampleEvaluation:
-        shapes: Any = [jax.ShapeDtypeStruct(shape, weight.dtype) for shape in ((), (), (self.num_classes,))]
-        evaluation: SampleEvaluation = jax.pure_callback(
-            functools.partial(self._evaluate, count), SampleEvaluation(*shapes), model, x, y, weight, first
-        )
-        return evaluation
+    def evaluate(self, model: Float[Array, " d"], samples: EncodedData, first: Index, count: int) -> SampleEvaluation:
+        x, y, weight = samples
+        shapes = [jax.ShapeDtypeStruct(shape, weight.dtype) for shape in ((), (), (self.num_classes,))]
+        result = SampleEvaluation(*shapes)  # type: ignore[arg-type]  # shapes in place of arrays
+        return jax.pure_callback(functools.partial(self._evaluate, count), result, model, x, y, weight, first)
 
     def _train(
-        self, training: Training, orders: Orders, labels: Any, ring: Any, number: Any
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """(local models [n, d], losses [n]); a device that is not ready keeps its start."""
-        import torch
+        self, training: Training, inputs: TrainingInputs, labels: ArrayLike, ring: ArrayLike, number: ArrayLike
+    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+        """Return (local models, losses); a device that is not ready keeps its start."""
+        import torch  # optional
 
-        slot, ready, sample, rate = map(np.asarray, (orders.slot, orders.ready, orders.sample, orders.rate))
-        steps = np.full(len(slot), sample.shape[1]) if orders.steps is None else np.asarray(orders.steps)
+        slot, ready, sample, rate = map(np.asarray, (inputs.slot, inputs.ready, inputs.sample, inputs.rate))
+        steps = np.full(len(slot), sample.shape[1]) if inputs.steps is None else np.asarray(inputs.steps)
         rates = np.broadcast_to(rate, slot.shape)
-        augmentation = None if orders.augmentation is None else np.asarray(orders.augmentation)
-        labels, x = np.array(labels), _samples[int(number)]
+        augmentation = None if inputs.augmentation is None else np.asarray(inputs.augmentation)
+        expected, x = np.array(labels), _samples[int(np.asarray(number))]
         local = np.asarray(ring)[slot]
         losses = np.zeros(len(slot), local.dtype)
         with self.model.workspace() as work:
@@ -88,9 +89,9 @@ class TorchLearner:
                 with torch.no_grad():
                     work.weights.copy_(torch.from_numpy(local[k]))
 
-                def batch(m: int, k: int = k) -> tuple[NDArray[Any], NDArray[Any]]:
+                def batch(m: int, k: int = k) -> tuple[np.ndarray, np.ndarray]:
                     images = x[sample[k, m]]
-                    return images if augmentation is None else cropped(images, augmentation[k, m]), labels[k, m]
+                    return images if augmentation is None else cropped(images, augmentation[k, m]), expected[k, m]
 
                 direction = direction_of(training, work.weights)
                 losses[k] = self._one_device(work, direction, batch, int(steps[k]), float(rates[k]))
@@ -98,18 +99,14 @@ class TorchLearner:
         return local, losses
 
     def _one_device(
-        self,
-        work: Workspace,
-        direction: Direction | None,
-        batch: Callable[[int], tuple[Any, Any]],
-        steps: int,
-        rate: float,
-    ) -> float:
-        """`steps` local steps from `work.weights`, in place; the mean loss of their mini-batches.  # Eq. local_update
+        self, work: Workspace, direction: Direction | None, batch: Callable[[int], tuple[np.ndarray, np.ndarray]],
+        steps: int, rate: float,
+    ) -> float:  # fmt: skip
+        """Make `steps` local steps from `work.weights`, in place; return their mean loss.  # Eq. local_update
 
-        `batch(m)`: samples and labels of step m.
+        `batch(m)` returns samples and labels of step m.
         """
-        import torch
+        import torch  # optional
 
         total = 0.0
         for m in range(steps):
@@ -126,11 +123,14 @@ class TorchLearner:
             total += loss.item()
         return total / steps
 
-    def _evaluate(self, count: int, model: Any, number: Any, y: Any, weight: Any, first: Any) -> Any:
-        import torch
+    def _evaluate(
+        self, count: int, model: ArrayLike, number: ArrayLike, y: ArrayLike, weight: ArrayLike, first: ArrayLike
+    ) -> SampleEvaluation:
+        import torch  # optional
 
-        labels, shares, x = np.array(y), np.array(weight), _samples[int(number)]
-        begin, end = int(first), min(int(first) + count, len(labels))
+        labels, shares, x = np.array(y), np.array(weight), _samples[int(np.asarray(number))]
+        begin = int(np.asarray(first))
+        end = min(begin + count, len(labels))
         score, loss, by_label = 0.0, 0.0, np.zeros(self.num_classes)
         with self.model.workspace() as work, torch.inference_mode():
             work.module.eval()
@@ -142,27 +142,27 @@ class TorchLearner:
                 score += shares[block] @ scores
                 loss += shares[block] @ self.model.loss_of(outputs, expected).cpu().numpy()
                 by_label += np.bincount(kinds_of(labels[block]), scores, minlength=self.num_classes)
-        sums: Any = [np.asarray(part, shares.dtype) for part in (score, loss, by_label)]
-        return SampleEvaluation(*sums)
+        sums = [np.asarray(part, shares.dtype) for part in (score, loss, by_label)]
+        return SampleEvaluation(*sums)  # type: ignore[arg-type]  # arrays of the host
 
 
-def cropped(images: NDArray[Any], draws: NDArray[Any]) -> NDArray[Any]:
-    """`augmentation.crop_and_flip` on the host: images [B, H, W] or [B, H, W, C], draws [B, 3]."""
+def cropped(images: Shaped[np.ndarray, "B H W *C"], draws: Int[np.ndarray, "B 3"]) -> Shaped[np.ndarray, "B H W *C"]:
+    """Return the images moved and mirrored, as `batches.crop_and_flip` does it, on the host."""
     height, width = images.shape[1:3]
     padded = np.pad(images, [(0, 0), (PADDING, PADDING), (PADDING, PADDING)] + [(0, 0)] * (images.ndim - 3))
     column = np.where(draws[:, 2:] == 1, np.arange(width)[::-1], np.arange(width)) + draws[:, 1:2]
     row = np.arange(height) + draws[:, :1]
-    taken: NDArray[Any] = padded[np.arange(len(images))[:, None, None], row[:, :, None], column[:, None, :]]
-    return taken
+    return padded[np.arange(len(images))[:, None, None], row[:, :, None], column[:, None, :]]
 
 
-Direction = Callable[[Any, Any], Any]  # (gradient [d], weights [d]) -> step u [d], before the learning rate
+Step = Callable[["torch.Tensor"], "torch.Tensor"]  # gradient [d] -> step u [d], before the learning rate
+Direction = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]  # (gradient [d], weights [d]) -> step u [d]
 
 
-def direction_of(training: Training, start: Any) -> Direction | None:
-    """What a local step makes of a gradient, as `optimisers.transformation_of` does, with a memory that begins here.
+def direction_of(training: Training, start: torch.Tensor) -> Direction | None:
+    """Return what turns gradients into steps, as `optimisers.transformation_of` does, with a new optimiser state.
 
-    `start` [d]: the weights at the beginning of the training. None for plain SGD, which takes the gradient itself.
+    `start` [d] are the weights at the beginning of the training. Plain SGD takes the gradient itself: None.
     """
     proximal, longest, decay = (
         None if number is None else float(number)
@@ -173,7 +173,7 @@ def direction_of(training: Training, start: Any) -> Direction | None:
     origin = start.clone() if proximal is not None else start
     optimise = _optimiser(training.optimiser)
 
-    def direction(gradient: Any, weights: Any) -> Any:
+    def direction(gradient: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         if proximal is not None:
             gradient = gradient.add_(weights - origin, alpha=proximal)
         if longest is not None and (length := float(gradient.norm())) >= longest:
@@ -185,7 +185,7 @@ def direction_of(training: Training, start: Any) -> Direction | None:
     return direction
 
 
-def _optimiser(optimiser: Any) -> Callable[[Any], Any]:
+def _optimiser(optimiser: Optimiser) -> Step:
     if isinstance(optimiser, Momentum):
         return _momentum(float(optimiser.momentum), optimiser.nesterov)
     if isinstance(optimiser, Adam):
@@ -193,10 +193,10 @@ def _optimiser(optimiser: Any) -> Callable[[Any], Any]:
     return lambda gradient: gradient
 
 
-def _momentum(momentum: float, nesterov: bool) -> Callable[[Any], Any]:
-    memory: Any = 0.0
+def _momentum(momentum: float, nesterov: bool) -> Step:
+    memory: torch.Tensor | float = 0.0
 
-    def step(gradient: Any) -> Any:
+    def step(gradient: torch.Tensor) -> torch.Tensor:
         nonlocal memory
         memory = momentum * memory + gradient
         return gradient + momentum * memory if nesterov else memory
@@ -204,12 +204,12 @@ def _momentum(momentum: float, nesterov: bool) -> Callable[[Any], Any]:
     return step
 
 
-def _adam(beta1: float, beta2: float, epsilon: float) -> Callable[[Any], Any]:
-    mean: Any = 0.0
-    square: Any = 0.0
+def _adam(beta1: float, beta2: float, epsilon: float) -> Step:
+    mean: torch.Tensor | float = 0.0
+    square: torch.Tensor | float = 0.0
     count = 0
 
-    def step(gradient: Any) -> Any:
+    def step(gradient: torch.Tensor) -> torch.Tensor:
         nonlocal mean, square, count
         count += 1
         mean = beta1 * mean + (1 - beta1) * gradient

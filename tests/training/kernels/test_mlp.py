@@ -16,10 +16,9 @@ from jax.flatten_util import ravel_pytree
 
 from paota import simulate
 from paota.base.settings import as_tree, defaults, parse
-from paota.models.mlp import Mlp
-from paota.models.softmax import Softmax
+from paota.models.mlp import Mlp, Softmax
 from paota.training.kernels import build, mlp
-from paota.training.learner import GenericLearner, Orders, choose
+from paota.training.learner import GenericLearner, TrainingInputs, choose
 from paota.training.settings import Training
 
 pytestmark = pytest.mark.skipif(
@@ -57,21 +56,22 @@ class Case:
         self.generic = GenericLearner(model, shape, classes)
 
     def train(self, learner, **changes):
-        orders = Orders(self.slot, self.ready, self.sample, None, jnp.float32(0.2))._replace(**changes)
+        orders = TrainingInputs(self.slot, self.ready, self.sample, None, jnp.float32(0.2))._replace(**changes)
         x = jax.tree.map(jnp.asarray, learner.encode(self.x))
         return jax.jit(learner.train)(PLAIN, orders, self.ring, x, jnp.asarray(self.y))
 
-    def judge(self, learner, first=0, count=50):
+    def evaluate(self, learner, first=0, count=50):
         x = jax.tree.map(jnp.asarray, learner.encode(self.x))
-        judged = jax.jit(learner.evaluate, static_argnames="count")
-        sums = judged(self.ring[1], x, jnp.asarray(self.y), jnp.asarray(self.weight), first, count=count)
+        evaluate = jax.jit(learner.evaluate, static_argnames="count")
+        samples = (x, jnp.asarray(self.y), jnp.asarray(self.weight))
+        sums = evaluate(self.ring[1], samples, first, count=count)
         return np.concatenate([np.ravel(part) for part in sums])  # score, loss, right answers by label
 
 
 def check_against_the_generic_path(case):
     for ours, theirs in zip(case.train(case.fused), case.train(case.generic), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-5)
+    np.testing.assert_allclose(case.evaluate(case.fused), case.evaluate(case.generic), rtol=1e-5)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
@@ -91,7 +91,7 @@ def test_floats_are_taken_as_they_are(network):
 )
 @pytest.mark.slow
 def test_agrees_on_older_processors(flag, tmp_path):
-    """The same source, compiled with narrower vectors. In a process of its own: JAX knows one kernel of a name."""
+    """The same source, compiled with narrower vectors. In a separate process: JAX knows one kernel of a name."""
     compiler = tmp_path / "compiler"
     compiler.write_text(f'#!/bin/sh\nexec {build.find_compiler()} "$@" {flag}\n')
     compiler.chmod(0o755)
@@ -124,7 +124,7 @@ def test_a_model_that_is_not_finite_stays_so():
     case = Case(64, (10, 10), 10)
     case.ring = case.ring.at[:, 3].set(jnp.nan)
     assert np.isnan(case.train(case.fused).loss).all()
-    assert np.isnan(case.judge(case.fused)[1])
+    assert np.isnan(case.evaluate(case.fused)[1])
 
 
 @pytest.mark.parametrize(("steps", "batch"), [(1, 1), (1, 70), (9, 2)])
@@ -141,7 +141,7 @@ def test_one_step_by_hand():
     learner = mlp.FusedMlp((1, 2))
     x = jax.tree.map(jnp.asarray, learner.encode(np.array([[255]], np.uint8)))
     here = jnp.zeros(1, jnp.int32)
-    orders = Orders(here, here == 0, jnp.zeros((1, 1, 1), jnp.int32), None, jnp.float32(0.5))
+    orders = TrainingInputs(here, here == 0, jnp.zeros((1, 1, 1), jnp.int32), None, jnp.float32(0.5))
     trained = jax.jit(learner.train)(PLAIN, orders, jnp.zeros((1, 4)), x, jnp.array([1], jnp.int32))
     np.testing.assert_allclose(trained.local_model, [[-0.25, 0.25, -0.25, 0.25]], rtol=1e-6)  # biases, then weights
     np.testing.assert_allclose(trained.loss, np.log(2), rtol=1e-6)
@@ -174,10 +174,12 @@ def test_bits_depend_neither_on_order_nor_on_company():
 
 def test_parts_of_a_judgement_add_up():
     case = Case(64, (10, 10), 10)
-    parts = case.judge(case.fused, 0, 20) + case.judge(case.fused, 20, 40)  # the second range ends beyond the samples
-    np.testing.assert_allclose(parts, case.judge(case.fused), rtol=1e-6)
-    generic = case.judge(case.generic, 0, 20) + case.judge(case.generic, 20, 40)
-    np.testing.assert_allclose(generic, case.judge(case.fused), rtol=1e-5)
+    parts = case.evaluate(case.fused, 0, 20) + case.evaluate(
+        case.fused, 20, 40
+    )  # the second range ends beyond the samples
+    np.testing.assert_allclose(parts, case.evaluate(case.fused), rtol=1e-6)
+    generic = case.evaluate(case.generic, 0, 20) + case.evaluate(case.generic, 20, 40)
+    np.testing.assert_allclose(generic, case.evaluate(case.fused), rtol=1e-5)
 
 
 def test_equal_logits_count_as_argmax_counts_them():
@@ -185,7 +187,7 @@ def test_equal_logits_count_as_argmax_counts_them():
     x = jax.tree.map(jnp.asarray, learner.encode(np.zeros((3, 1), np.uint8)))
     flat = jnp.zeros(6)  # all logits equal: argmax is class 0
     accuracy, loss, by_label = jax.jit(learner.evaluate, static_argnames="count")(
-        flat, x, jnp.array([0, 1, 2], jnp.int32), jnp.full(3, 1 / 3), 0, count=3
+        flat, (x, jnp.array([0, 1, 2], jnp.int32), jnp.full(3, 1 / 3)), 0, count=3
     )
     np.testing.assert_allclose([accuracy, loss], [1 / 3, np.log(3)], rtol=1e-6)
     assert by_label.tolist() == [1, 0, 0]
@@ -194,7 +196,7 @@ def test_equal_logits_count_as_argmax_counts_them():
 def test_large_logits_stay_finite():
     case = Case(64, (10, 10), 10)
     case.ring = case.ring * 1e4
-    np.testing.assert_allclose(case.judge(case.fused), case.judge(case.generic), rtol=1e-4)
+    np.testing.assert_allclose(case.evaluate(case.fused), case.evaluate(case.generic), rtol=1e-4)
 
 
 def test_who_gets_the_kernel(monkeypatch):
@@ -262,7 +264,7 @@ def test_a_damaged_library_is_compiled_again(monkeypatch, tmp_path, caplog, byte
 
 
 def test_of_many_that_need_it_one_builds_it(monkeypatch, tmp_path):
-    """As the processes of a sweep on a new machine do."""
+    """The processes of a sweep start like this on a new machine."""
     built = []
 
     def compile_(compiler, name, file, *flags):

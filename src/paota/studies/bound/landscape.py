@@ -19,7 +19,7 @@ from scipy.optimize import minimize as scipy_minimize
 from ...base.rng import Purpose, device_key, host_rng
 from ...data.dataset import Dataset
 from ...data.shards import Shards
-from ...models.base import Model, loss_of
+from ...models.base import Model, loss_of, parameter_shapes
 from ...training.learner import as_float
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ class Landscape:
         self.y = jnp.asarray(dataset.y_train)
         share = np.bincount(shards.indices, minlength=len(dataset.y_train)) / len(shards.indices)
         self.share = jnp.asarray(share, float)  # a sample counts once for every device that holds it
-        example = jax.eval_shape(lambda: model.init(jax.random.key(0), *self._shape))
+        example = parameter_shapes(model, *self._shape)
         flat, self.unravel = ravel_pytree(jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), example))
         self.num_parameters = int(flat.size)
         self._value_and_gradient = jax.jit(self._sum_over_blocks)

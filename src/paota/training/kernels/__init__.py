@@ -1,1 +1,1 @@
-"""Hot loops in C++, compiled on first use where a compiler is found. Everything works without them, only slower."""
+"""Hot loops in C++, compiled on first use if there is a compiler. Everything works without them, only slower."""

@@ -1,5 +1,7 @@
-"""The kernels of this folder as libraries: those that a wheel brings, or compiled for this very processor when they are
-first needed, once, into the user's cache folder."""
+"""The kernels of this folder as libraries: those of the wheel, or compiled for this processor on first use.
+
+Compiled libraries stay in the user's cache folder.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ from pathlib import Path
 from ...base.system import only_one
 from ..caches import cache_folder, writable
 
-# Strict IEEE arithmetic stays on (no -ffast-math): results must not depend on what the optimiser feels like.
+# Strict IEEE arithmetic stays on (no -ffast-math): results must not depend on the compiler's optimisations.
 FLAGS = ("-std=c++17", "-fPIC", "-w")
-# Two parts, compiled side by side: that somebody waits for it once is no reason to let him wait long.
+# Two parts, compiled side by side, because the user waits for them once.
 PARTS = {"{}.cc": "-O3", "{}_ffi.cc": "-O1"}
 NAMES = ("mlp", "convolution")
-TIMEOUT_S = 900  # seconds that a busy machine may need; more says that the compiler hangs
+TIMEOUT_S = 900  # a busy machine may need this long; beyond, the compiler hangs
 HERE = Path(__file__).parent
-SHIPPED = HERE / "shipped"  # filled by `hatch_build.py`, in wheels that bring the kernels
-# What a wheel is built for, best first: name for `-march`, and what /proc/cpuinfo must say of the processor.
+SHIPPED = HERE / "shipped"  # filled by `hatch_build.py`, in wheels with kernels
+# Targets of a wheel, best first: name for `-march`, and the flags that /proc/cpuinfo must list.
 LEVELS: dict[str, dict[str, set[str]]] = {
     "x86_64": {
         "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "fma"},
@@ -40,17 +42,17 @@ logger = logging.getLogger("paota")
 
 
 class CannotBuild(Exception):
-    """Why there is no kernel, in a few words."""
+    """The reason why there is no kernel, in a few words."""
 
 
 class TooSlow(CannotBuild):
-    """The compiler was given up; other flags would not help."""
+    """The compiler took too long; other flags would not help."""
 
 
 def library(name: str) -> ctypes.CDLL:
-    """The library of `name`.cc and `name`_ffi.cc; `CannotBuild` if there is none and it cannot be compiled here.
+    """Return the library of `name`.cc and `name`_ffi.cc; raise `CannotBuild` if it cannot be compiled here.
 
-    The first time that it fails, one line says so, for runs become slower and nothing else would tell.
+    The first failure logs a warning, because runs become slower without any other sign.
     """
     found = outcome(name)
     if isinstance(found, CannotBuild):
@@ -59,8 +61,18 @@ def library(name: str) -> ctypes.CDLL:
 
 
 @functools.cache
+def register(name: str, targets: tuple[tuple[str, str], ...]) -> None:
+    """Register functions of a library with JAX as (name of the FFI target, name of the function), once per process."""
+    import jax  # start-up time
+
+    found = library(name)
+    for target, function in targets:
+        jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(getattr(found, function)), platform="cpu")
+
+
+@functools.cache
 def outcome(name: str) -> ctypes.CDLL | CannotBuild:
-    """The library, or why there is none, once a process."""
+    """Return the library, or the reason why there is none, once per process."""
     try:
         file = shipped(name) or _compiled(name)
         return ctypes.CDLL(str(file))
@@ -77,7 +89,7 @@ def outcome(name: str) -> ctypes.CDLL | CannotBuild:
 
 
 def shipped(name: str) -> Path | None:
-    """The library that this installation brings for the best of `LEVELS` that this processor knows, if any."""
+    """Return the installed library for the best of `LEVELS` that this processor has, if any."""
     known = _features()
     for level, needs in LEVELS.get(platform.machine(), {}).items():
         if needs <= known and (file := SHIPPED / f"{name}-{level}.so").exists():
@@ -87,7 +99,7 @@ def shipped(name: str) -> Path | None:
 
 def build(compiler: str, name: str, file: Path, compiling: tuple[str, ...] = (), linking: tuple[str, ...] = ()) -> None:
     """Compile and link a kernel to `file`, with further flags, or raise `CannotBuild`; needs JAX's headers."""
-    import jax
+    import jax  # start-up time
 
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=file.parent) as folder:
         flags = [*FLAGS, *compiling, "-isystem", jax.ffi.include_dir()]
@@ -105,19 +117,19 @@ def build(compiler: str, name: str, file: Path, compiling: tuple[str, ...] = (),
             raise TooSlow(f"{compiler} took more than {TIMEOUT_S} s") from None
         except (subprocess.SubprocessError, OSError) as error:
             raise CannotBuild(f"{compiler} failed: {_first_line(error)}") from None
-        whole.replace(file)  # whole or not at all, whoever else is compiling
+        whole.replace(file)  # whole or not at all, also if another process compiles
 
 
 def _compiled(name: str) -> Path:
-    """The library in the cache, compiled if it is not there whole: its name ends with the checksum of its content.
+    """Return the library in the cache, compiled if it is missing or damaged.
 
-    A library that is cut short would not fail to load but end the process when its missing pages are touched.
+    Its name ends with the checksum of its content: a truncated library loads, and ends the process when used.
     """
     compiler = find_compiler()
     folder, stem = _folder(), f"{name}-{_fingerprint(name, compiler)}"
     if file := _kept(folder, stem):
         return file
-    with only_one(folder, patient=True):  # the processes of a sweep all need it, and one of them builds it
+    with only_one(folder, patient=True):  # of the processes of a sweep, one builds it
         if file := _kept(folder, stem):
             return file
         logger.warning("paota: building the quick kernel '%s' for this processor, once: some seconds", name)
@@ -146,7 +158,7 @@ def _checksum(file: Path) -> str:
 
 
 def find_compiler() -> str:
-    """The C++ compiler that `CXX` names, else the usual ones; `CannotBuild` if there is none."""
+    """Return the C++ compiler that `CXX` names, else a usual one; raise `CannotBuild` if there is none."""
     for candidate in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         if candidate and (found := shutil.which(candidate)):
             return found
@@ -160,13 +172,13 @@ def _folder() -> Path:
 
 @functools.cache
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """For this process alone, where no cache folder can be written."""
+    """Return a folder for this process alone, for machines without a writable cache folder."""
     return tempfile.TemporaryDirectory(prefix="paota-kernels-")
 
 
 def _fingerprint(name: str, compiler: str) -> str:
-    """Changes with source, compiler, JAX's interface and processor: many machines may share a home folder."""
-    from importlib.metadata import version
+    """Return a hash of source, compiler, JAX's interface and processor: machines may share a home folder."""
+    from importlib.metadata import version  # start-up time
 
     sources = [file.read_text() for file in sorted([*HERE.glob(f"{name}*.cc"), *HERE.glob("*.h")])]
     parts = [*sources, compiler, *_version(compiler), version("jaxlib"), _processor(), *FLAGS, *PARTS.values()]
@@ -174,12 +186,15 @@ def _fingerprint(name: str, compiler: str) -> str:
 
 
 def _features() -> set[str]:
-    """What the processor can do, in the system's words; empty where it does not say."""
+    """Return the processor's flags as the system lists them; empty if it does not list them."""
+    return set(next((line for line in _cpuinfo() if line.startswith("flags")), ":").split(":")[1].split())
+
+
+def _cpuinfo() -> list[str]:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        return set()
-    return set(next((line for line in lines if line.startswith("flags")), ":").split(":")[1].split())
+        return []
 
 
 def _version(compiler: str) -> tuple[str, ...]:
@@ -191,13 +206,10 @@ def _version(compiler: str) -> tuple[str, ...]:
 
 
 def _processor() -> str:
-    """What `-march=native` depends on."""
+    """Return a description of the processor, on which `-march=native` depends."""
     wanted = ("model name", "flags", "Features", "CPU part")
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        found = {line for line in lines if line.startswith(wanted)}
-    except OSError:
-        found = {platform.processor()}
+    lines = _cpuinfo()
+    found = {line for line in lines if line.startswith(wanted)} if lines else {platform.processor()}
     return "\n".join([platform.system(), platform.machine(), *sorted(found)])
 
 

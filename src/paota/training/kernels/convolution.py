@@ -1,22 +1,32 @@
-"""Convolutions of images, and what follows them, by the CPU kernel in `convolution.cc`; names of axes are as there."""
+"""Convolutions of images, and activation and pooling, by the CPU kernel in `convolution.cc`.
+
+Axes have the names of that file: B samples, H rows, W columns, C channels, O outputs.
+"""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Array, Float, Int32
 
 from . import build
+
+TARGETS = (
+    ("paota_convolve", "PaotaConvolve"),
+    ("paota_correlate", "PaotaCorrelate"),
+    ("paota_activate", "PaotaActivate"),
+    ("paota_activate_gradient", "PaotaActivateGradient"),
+)
+Residuals = tuple[jax.Array, jax.Array, jax.Array, jax.Array | None, jax.Array]  # what the gradient needs
 
 
 @dataclass(frozen=True)
 class Axis:
-    """How outputs of one spatial axis meet inputs: output p meets input i under tap q where
+    """The geometry of one spatial axis: output p meets input i under tap q where
     p * stride + q * dilation = i * spread + before. Either spread is 1, or stride and dilation are."""
 
     stride: int = 1
@@ -26,57 +36,71 @@ class Axis:
 
 
 def available() -> bool:
-    """Whether the kernel can be used here; the first call may compile it."""
+    """Return True if the kernel can be used here; the first call may compile it."""
     try:
-        _register()
+        build.register("convolution", TARGETS)
     except build.CannotBuild:
         return False
     return True
 
 
-def convolve(x: jax.Array, kernel: jax.Array, axes: tuple[Axis, Axis], output: tuple[int, int]) -> jax.Array:
-    """y [B, *output, O] of images x [B, H, W, C] and a kernel [*taps, C, O], all float32."""
+def convolve(
+    x: Float[Array, "B H W C"], kernel: Float[Array, "h w C O"], axes: tuple[Axis, Axis], output: tuple[int, int]
+) -> Float[Array, "B H2 W2 O"]:
+    """Return the convolution of images, with (H2, W2) = `output`, all float32."""
     result = jax.ShapeDtypeStruct((x.shape[0], *output, kernel.shape[3]), jnp.float32)
     return jax.ffi.ffi_call("paota_convolve", result)(x, kernel, window=_window(axes))
 
 
-def correlate(x: jax.Array, dy: jax.Array, axes: tuple[Axis, Axis], taps: tuple[int, int]) -> jax.Array:
-    """The gradient [*taps, C, O] of a convolution's kernel, from its input x [B, H, W, C] and dy [B, *output, O].
-
-    The spread of both axes is 1.
-    """
+def correlate(
+    x: Float[Array, "B H W C"], dy: Float[Array, "B H2 W2 O"], axes: tuple[Axis, Axis], taps: tuple[int, int]
+) -> Float[Array, "h w C O"]:
+    """Return the gradient of a convolution's kernel, with (h, w) = `taps`. The spread of both axes is 1."""
     result = jax.ShapeDtypeStruct((*taps, x.shape[3], dy.shape[3]), jnp.float32)
     return jax.ffi.ffi_call("paota_correlate", result)(x, dy, window=_window(axes))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
 def activate(
-    x: jax.Array, scale: jax.Array, bias: jax.Array, shortcut: jax.Array | None, groups: int, pooled: bool
-) -> jax.Array:
-    """ReLU of x [B, H, W, C] after GroupNorm with `groups` groups (0: none, and `scale` is not used), `bias` [C] and a
-    `shortcut` [B, H, W, C] or None; then, if `pooled`, the largest of each 2x2 window. All float32.
+    x: Float[Array, "B H W C"], scale: Float[Array, " C"], bias: Float[Array, " C"],
+    shortcut: Float[Array, "B H W C"] | None, groups: int, pooled: bool,
+) -> Float[Array, "B H2 W2 C"]:  # fmt: skip
+    """Return ReLU of `x` after GroupNorm, bias and shortcut, all float32. It has reverse-mode gradients only.
 
-    Reverse-mode gradients only.
+    Args:
+        x: images.
+        scale: of each channel, for GroupNorm; not used without groups.
+        bias: of each channel.
+        shortcut: added before the ReLU, or None.
+        groups: groups of the GroupNorm; 0: no normalisation.
+        pooled: return the largest number of each 2x2 window.
     """
     return _activate(x, scale, bias, shortcut, groups, pooled)[0]
 
 
-def _activate(x: Any, scale: Any, bias: Any, shortcut: Any, groups: int, pooled: bool) -> Any:
+def _activate(
+    x: jax.Array, scale: jax.Array, bias: jax.Array, shortcut: jax.Array | None, groups: int, pooled: bool
+) -> tuple[jax.Array, jax.Array]:
     batch, height, width, channels = x.shape
     outputs = (batch, height // 2, width // 2, channels) if pooled else x.shape
     results = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in (outputs, (batch, max(groups, 1), 2))]
     call = jax.ffi.ffi_call("paota_activate", results, vmap_method="sequential")
     added = shortcut is not None
-    return call(x, scale, bias, shortcut if added else bias, groups=np.int32(groups), pooled=pooled, added=added)
+    y, moments = call(x, scale, bias, shortcut if added else bias, groups=np.int32(groups), pooled=pooled, added=added)
+    return y, moments
 
 
-def _activate_forward(x: Any, scale: Any, bias: Any, shortcut: Any, groups: int, pooled: bool) -> Any:
+def _activate_forward(
+    x: jax.Array, scale: jax.Array, bias: jax.Array, shortcut: jax.Array | None, groups: int, pooled: bool
+) -> tuple[jax.Array, Residuals]:
     y, moments = _activate(x, scale, bias, shortcut, groups, pooled)
     return y, (x, scale, bias, shortcut, moments)
 
 
-def _activate_backward(groups: int, pooled: bool, kept: Any, dy: jax.Array) -> Any:
-    x, scale, bias, shortcut, moments = kept
+def _activate_backward(
+    groups: int, pooled: bool, residuals: Residuals, dy: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array | None]:
+    x, scale, bias, shortcut, moments = residuals
     added = shortcut is not None
     shapes = (x.shape, x.shape if added else (1,), (len(x), 2, x.shape[3]))
     results = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
@@ -90,18 +114,5 @@ def _activate_backward(groups: int, pooled: bool, kept: Any, dy: jax.Array) -> A
 activate.defvjp(_activate_forward, _activate_backward)
 
 
-def _window(axes: tuple[Axis, Axis]) -> NDArray[np.int32]:
+def _window(axes: tuple[Axis, Axis]) -> Int32[np.ndarray, " 8"]:
     return np.array([(a.stride, a.dilation, a.spread, a.before) for a in axes], np.int32).ravel()
-
-
-@functools.cache
-def _register() -> None:
-    """Make the kernel known to JAX, once a process."""
-    library = build.library("convolution")
-    for name, handler in (
-        ("paota_convolve", library.PaotaConvolve),
-        ("paota_correlate", library.PaotaCorrelate),
-        ("paota_activate", library.PaotaActivate),
-        ("paota_activate_gradient", library.PaotaActivateGradient),
-    ):
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")

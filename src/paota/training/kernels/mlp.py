@@ -1,45 +1,43 @@
-"""Multi-layer perceptrons on bytes or floats, trained by the fused CPU kernel in `mlp.cc`.
+"""The learner for multi-layer perceptrons on bytes or floats: the fused CPU kernel in `mlp.cc`.
 
-Same mini-batches and same mathematics as the generic path; sums are taken in another order, so the two agree to
-rounding. Where the kernel cannot be used, `unsuitable` says why.
+It uses the mini-batches and the mathematics of the generic learner. Sums are taken in another order, so the two agree
+to rounding. Where the kernel cannot be used, `unsuitable` returns the reason.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
-from numpy.typing import NDArray
+from jaxtyping import Array, Float, Int, Int32, Shaped, UInt16
 
 from ...models.base import Model
-from ...models.mlp import Mlp
-from ...models.softmax import Softmax
-from ..learner import Orders, SampleEvaluation, Trained
+from ...models.mlp import Mlp, Softmax
+from ..learner import EncodedData, Index, LocalUpdates, SampleEvaluation, TrainingInputs
 from ..settings import Training
 from . import build
 
+TARGETS = (("paota_mlp_train", "PaotaTrain"), ("paota_mlp_judge", "PaotaJudge"))
 BLOCK = 16  # inputs; a vector of floats
-MAX_PARAMETERS = 2**20  # beyond, a network no longer lives in a core's cache, and large matrix products win
+MAX_PARAMETERS = 2**20  # a larger network does not fit into a core's cache, and large matrix products are faster
 
 
 class BlockRows(NamedTuple):
-    """Rows of bytes or floats cut into blocks of 16, of which only those that are not all zeros are kept.
+    """Rows of bytes or floats cut into blocks of 16; blocks of zeros are left out.
 
-    Row i is blocks `start[i]:start[i + 1]`. Four runs of 4 neighbours make a block; `quad` says where in a row each
-    begins, or -1 for padding.
+    Row i is blocks `start[i]:start[i + 1]`. A block is four runs of 4 neighbours. `quad` is the place in a row where
+    each run begins, or -1 for padding.
     """
 
-    quad: Any  # int32 [4 * blocks of a row]
-    start: Any  # int32 [N + 1]
-    block: Any  # uint16: which of the row's
-    value: Any  # uint8 or float32 [16 * all kept]
+    quad: Int32[np.ndarray, " 4*blocks_per_row"]
+    start: Int32[np.ndarray, " N+1"]
+    block: UInt16[np.ndarray, " stored"]  # number of each stored block in its row
+    value: Shaped[np.ndarray, " 16*stored"]  # uint8 or float32
 
 
 @dataclass(frozen=True)
@@ -52,15 +50,16 @@ class FusedMlp:
     def name(self) -> str:
         return "fused kernel"
 
-    def encode(self, x: NDArray[Any]) -> BlockRows:
+    def encode(self, x: Shaped[np.ndarray, "N ..."]) -> BlockRows:
         return block_rows(x)
 
     def train(
-        self, training: Training, orders: Orders, ring: Float[Array, "V d"], x: BlockRows, y: jax.Array
-    ) -> Trained:
-        """Plain SGD with one rate and M steps for all, which is what `choose` gives the kernel."""
-        register()
-        slot, ready, sample, steps, rate, augmentation, _ = orders
+        self, training: Training, inputs: TrainingInputs, ring: Float[Array, "V d"], x: BlockRows,
+        y: Int[Array, " N"],
+    ) -> LocalUpdates:  # fmt: skip
+        """Train by plain SGD with one rate and M steps for all devices; `choose` sees to that."""
+        build.register("mlp", TARGETS)
+        slot, ready, sample, steps, rate, augmentation, _ = inputs
         if steps is not None or jnp.ndim(rate) or augmentation is not None:
             raise ValueError(
                 "the kernel makes the same steps with the same rate for all devices, on samples as they are"
@@ -68,21 +67,20 @@ class FusedMlp:
         matrix = jax.ShapeDtypeStruct((len(slot), ring.shape[1]), jnp.float32)
         results = (matrix, matrix, jax.ShapeDtypeStruct((len(slot),), jnp.float32))
         call = jax.ffi.ffi_call("paota_mlp_train", results)
-        return Trained(*call(ring, slot, ready, sample, rate, *x, y, widths=np.array(self.widths, np.int32)))
+        return LocalUpdates(*call(ring, slot, ready, sample, rate, *x, y, widths=np.array(self.widths, np.int32)))
 
-    def evaluate(
-        self, model: jax.Array, x: BlockRows, y: jax.Array, weight: jax.Array, first: Any, count: int
-    ) -> SampleEvaluation:
-        register()
+    def evaluate(self, model: Float[Array, " d"], samples: EncodedData, first: Index, count: int) -> SampleEvaluation:
+        build.register("mlp", TARGETS)
+        x, y, weight = samples
         results = [jax.ShapeDtypeStruct((length,), jnp.float32) for length in (2, self.widths[-1])]
         call = jax.ffi.ffi_call("paota_mlp_judge", results)
-        samples = jnp.stack([jnp.asarray(first, jnp.int32), jnp.asarray(first + count, jnp.int32)])
-        (right, loss), by_label = call(model, samples, *x, y, weight, widths=np.array(self.widths, np.int32))
+        limits = jnp.stack([jnp.asarray(first, jnp.int32), jnp.asarray(first + count, jnp.int32)])
+        (right, loss), by_label = call(model, limits, *x, y, weight, widths=np.array(self.widths, np.int32))
         return SampleEvaluation(right, loss, by_label)
 
 
-def unsuitable(model: Any, x: NDArray[Any], num_classes: int) -> str | None:
-    """Why the kernel cannot train `model` on rows like `x`; None if it can."""
+def unsuitable(model: Model, x: Shaped[np.ndarray, "N ..."], num_classes: int) -> str | None:
+    """Return the reason why the kernel cannot train `model` on rows like `x`; None if it can."""
     if type(model) not in (Mlp, Softmax):
         return f"no kernel for {type(model).__name__}"
     if x.dtype not in (np.uint8, np.float32):
@@ -104,19 +102,20 @@ def unsuitable(model: Any, x: NDArray[Any], num_classes: int) -> str | None:
 
 
 def widths_of(model: Model, input_shape: tuple[int, ...], num_classes: int) -> tuple[int, ...]:
+    """Return the number of units of each layer, inputs and outputs included."""
     hidden = model.hidden if isinstance(model, Mlp) else ()
     return (math.prod(input_shape), *hidden, num_classes)
 
 
-def block_rows(x: NDArray[Any]) -> BlockRows:
-    """Samples `x` [N, ...] of bytes or floats as the kernel wants them."""
+def block_rows(x: Shaped[np.ndarray, "N ..."]) -> BlockRows:
+    """Return samples of bytes or floats in the form of the kernel."""
     rows = x.reshape(len(x), -1)
     quad = quads(x.shape[1:])
     column = (quad[:, None] + np.arange(4)).ravel()
     inside = (quad[:, None] >= 0).repeat(4, axis=1).ravel() & (column < rows.shape[1])
     blocks = len(quad) // 4
     start, block, value = [np.zeros(1, np.int64)], [], []
-    for part in np.array_split(rows, max(1, rows.size // 2**26)):  # large data are not held twice
+    for part in np.array_split(rows, max(1, rows.size // 2**26)):  # large data are not copied at once
         ordered = np.where(inside, part[:, np.where(inside, column, 0)], x.dtype.type(0)).reshape(
             len(part), blocks, BLOCK
         )
@@ -127,8 +126,8 @@ def block_rows(x: NDArray[Any]) -> BlockRows:
     return BlockRows(quad, np.concatenate(start).astype(np.int32), np.concatenate(block), np.concatenate(value))
 
 
-def quads(shape: tuple[int, ...]) -> NDArray[np.int32]:
-    """Where the runs of 4 begin: blocks of 4 x 4 pixels of an image, for ink clusters; else 16 neighbours of the row."""
+def quads(shape: tuple[int, ...]) -> Int32[np.ndarray, " 4*blocks_per_row"]:
+    """Return where the runs of 4 begin. Blocks are 4 x 4 pixels of an image, or 16 neighbours of a row."""
     size = math.prod(shape)
     row = size // shape[0]
     if len(shape) < 2 or row % 4:
@@ -136,11 +135,3 @@ def quads(shape: tuple[int, ...]) -> NDArray[np.int32]:
         return np.where(begin < size, begin, -1).astype(np.int32)
     top, left, line = np.meshgrid(np.arange(0, shape[0], 4), np.arange(0, row, 4), np.arange(4), indexing="ij")
     return np.where(top + line < shape[0], (top + line) * row + left, -1).ravel().astype(np.int32)
-
-
-@functools.cache
-def register() -> None:
-    """Make the kernel known to JAX, once a process."""
-    library = build.library("mlp")
-    jax.ffi.register_ffi_target("paota_mlp_train", jax.ffi.pycapsule(library.PaotaTrain), platform="cpu")
-    jax.ffi.register_ffi_target("paota_mlp_judge", jax.ffi.pycapsule(library.PaotaJudge), platform="cpu")

@@ -14,7 +14,7 @@ from paota.algorithms.local_sgd import LocalSgd
 from paota.algorithms.majority_vote import FskVote
 from paota.algorithms.paota import LastHeard, Paota
 from paota.base.settings import parse
-from paota.simulate.signalling import control_columns, reported_scalars
+from paota.simulate.records import control_columns, reported_scalars
 from paota.timing.timeline import Timeline, Trainings
 
 pytestmark = pytest.mark.bare
@@ -68,7 +68,7 @@ def test_similarity_to_what_was_heard():
 
 
 def test_a_device_that_has_heard_nothing_before_compares_with_nothing():
-    """In float32, 0.7 - (0.7 - 0.1) is not 0.1: the difference would be rounding, which points anywhere."""
+    """The float32 number 0.7 - (0.7 - 0.1) is not 0.1: the difference would be rounding in a random direction."""
     start, local = np.full(50, 0.1, np.float32), np.linspace(0.2, 0.9, 50, dtype=np.float32)
     outcome = paota.aggregate_by_hand(
         Paota(similarity="heard"), [local - start], model=start, previous_model=start, local_models=[local],
@@ -77,7 +77,7 @@ def test_a_device_that_has_heard_nothing_before_compares_with_nothing():
 
 
 def test_what_devices_know_in_a_run():
-    """Where nobody is ever stale, a device's last two starts are the newest two versions: both similarities are one."""
+    """If no model is stale, a device's last two starts are the newest two versions: both similarities are one."""
     quick = {**SMALL, "timing": {"low_s": 1.0, "high_s": 2.0}}
     lines = [{"name": "paota"}, {"name": "paota", "label": "heard", "similarity": "heard"}]
     printed, heard = paota.run({**quick, "algorithms": lines}).trajectories
@@ -105,7 +105,7 @@ def test_a_download_comes_before_every_training():
 
 
 def test_an_energy_budget_is_kept():
-    """Budgets of two and a half loudest rounds: nobody exceeds them, and some are silent in the end."""
+    """Budgets of two and a half loudest rounds: no device exceeds them, and some are silent in the end."""
     budget_j = 2.5 * 15 / 20e6
     table = {
         **SMALL, "rounds": 8, "power": {"cap": "physical", "energy_budget_j": budget_j},
@@ -119,7 +119,7 @@ def test_an_energy_budget_is_kept():
 
 
 def test_a_remainder_below_rounding_is_no_budget():
-    """Of 1 J, the first device has spent all but rounding, the second half, the third a little too much."""
+    """The budget is 1 J. The first device has spent all but rounding, the second half, the third a little too much."""
     spent_j = jnp.array([1 - 2e-7, 0.5, 1 + 1e-7], jnp.float32)
     left = within_budget(uplink_of_ones(3), 1.0, spent_j, 10.0)
     assert left.ready.tolist() == [False, True, False]

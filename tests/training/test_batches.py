@@ -1,4 +1,4 @@
-"""What a model sees of the stored samples: normalised channels, cropped and mirrored images."""
+"""Samples of a local training: mini-batches, normalised channels, cropped and mirrored images."""
 
 from __future__ import annotations
 
@@ -12,18 +12,73 @@ import pytest
 from paota import simulate
 from paota.base.errors import UserError
 from paota.base.rng import Purpose
-from paota.base.settings import parse
+from paota.base.settings import as_tree, parse
 from paota.data.dataset import BLOCK, Dataset, Scaling
 from paota.data.partition import Iid
 from paota.models.mlp import Mlp
 from paota.studies.bound.landscape import Landscape
-from paota.training.augmentation import PADDING, crop_and_flip, draw_augmentation
+from paota.training.batches import PADDING, crop_and_flip, draw_augmentation, draw_batches, permutation
 from paota.training.learner import as_float, choose
 from paota.training.settings import Training
 
 RNG = np.random.default_rng(11)
 CROP_FLIP = parse(Training, {"augment": "crop-flip"}, "training")
 PLAIN = parse(Training, {}, "training")
+
+
+def training_with(**changes):
+    return as_tree(parse(Training, changes, "training"))
+
+
+# --- mini-batches
+
+
+def drawn(training, device=(3, 5, 8), number=(0, 2, 1), size=(7, 12, 1), most=16, seed=4):
+    batches = draw_batches(
+        training, jax.random.key(seed), jnp.array(device), jnp.array(number), jnp.array(size), most_samples=most
+    )
+    return np.asarray(batches.position), batches.steps
+
+
+def test_an_epoch_is_a_permutation_filled_up_from_its_beginning():
+    position, steps = drawn(training_with(epochs=3, batch_size=5))
+    assert np.asarray(steps).tolist() == [3 * 2, 3 * 3, 3 * 1]  # ceil(7 / 5), ceil(12 / 5), ceil(1 / 5)
+    orders = []
+    for row, size, total in zip(position, (7, 12, 1), np.asarray(steps), strict=True):
+        for epoch in np.split(row[:total], 3):
+            seen = epoch.ravel()
+            assert sorted(seen[:size]) == list(range(size))
+            assert seen[size:].tolist() == np.resize(seen[:size], len(seen) - size).tolist()
+            orders.append(tuple(seen[:size]))
+    assert len(set(orders[3:6])) == 3  # a new one each epoch
+
+
+def test_epochs_do_not_depend_on_the_company():
+    training = training_with(epochs=2, batch_size=5)
+    together, steps = drawn(training)
+    alone, own = drawn(training, (5,), (2,), (12,), most=64)
+    assert own[0] == steps[1]
+    assert alone[0, : own[0]].tolist() == together[1, : own[0]].tolist()
+
+
+def test_permutations_are_uniform():
+    keys = jax.random.split(jax.random.key(0), 6000)
+    made = np.asarray(jax.vmap(lambda key: permutation(key, jnp.array(3), 5))(keys))
+    assert (np.sort(made[:, :3]) == np.arange(3)).all()
+    _, counts = np.unique(made[:, :3], axis=0, return_counts=True)
+    assert len(counts) == 6
+    assert ((counts - 1000) ** 2 / 1000).sum() < 20.5  # chi-squared, 5 degrees of freedom: p = 0.001
+
+
+def test_numbers_of_steps_are_uniform_and_addressed():
+    training = training_with(local_steps=5, least_steps=2, batch_size=1)
+    device, number = (a.ravel() for a in np.meshgrid(np.arange(50), np.arange(40), indexing="ij"))
+    position, steps = drawn(training, device, number, np.full(2000, 9))
+    assert position.shape == (2000, 5, 1)
+    counts = np.bincount(steps)
+    assert counts[:2].tolist() == [0, 0]
+    assert ((counts[2:] - 500) ** 2 / 500).sum() < 16.3  # 3 degrees of freedom: p = 0.001
+    assert drawn(training, [17], [3], [9])[1][0] == steps[17 * 40 + 3]
 
 
 # --- normalisation

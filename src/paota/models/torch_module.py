@@ -5,41 +5,45 @@ from __future__ import annotations
 import contextlib
 import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Shaped
 
-from ...base.errors import UserError
-from ..check import SAMPLES, Trial, label_type, needs_classes
-from .base import Adapted, batch_norm, dropout
+from ..base.errors import UserError
+from .adapters import Adapted, Module, batch_norm, dropout
+from .check import SAMPLES, Trial, label_type, needs_classes
 
 if TYPE_CHECKING:
-    from ...data.dataset import Scaling
+    import torch
 
-GENERATOR = threading.Lock()  # PyTorch has one for the whole process, and seeds are begun in threads
+    from ..data.dataset import Scaling
+
+GENERATOR = threading.Lock()  # PyTorch has one for the whole process, and seeds start in threads
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TorchModel(Adapted):
-    """`loss` and `score` are given and give tensors. The module itself is never changed: copies of it are trained."""
+    """`loss` and `score` take and return tensors. The module itself is never changed: copies of it are trained."""
 
     written_name = "torch"
     idle: list[Workspace] = field(default_factory=list, repr=False)
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> jax.Array:
-        """w^0 [d]."""
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Float[Array, " d"]:
+        """Return w^0."""
         trainable = parameters(self.module)
         if self.rebuild is None:
             return jnp.asarray(_flat(trainable), float)
         shape = jax.ShapeDtypeStruct((sum(p.numel() for p in trainable),), jnp.float32)
-        return jax.pure_callback(self._anew, shape, jax.random.bits(key)).astype(float)
+        return jax.pure_callback(self._rebuilt, shape, jax.random.bits(key)).astype(float)
 
     def try_out(self, input_shape: tuple[int, ...], num_classes: int) -> Trial:
-        """The shapes that come of samples of zeros."""
+        """Return the shapes that the model makes of samples of zeros."""
         with self.workspace() as work:
             outputs = work.outputs(np.zeros((SAMPLES, *input_shape), np.float32)).detach()
             if needs_classes(self) and tuple(outputs.shape) != (SAMPLES, num_classes):
@@ -48,29 +52,29 @@ class TorchModel(Adapted):
             loss, score = self.loss_of(outputs, labels), self.score_of(outputs, labels)
         return Trial(tuple(outputs.shape), tuple(loss.shape), tuple(score.shape))
 
-    def loss_of(self, outputs: Any, labels: Any) -> Any:
-        """Of each sample, [B]."""
-        import torch
+    def loss_of(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss of each sample, [B]."""
+        import torch  # optional
 
         if self.loss is not None:
-            return self.loss(outputs, labels)
+            return self.loss(outputs, labels)  # type: ignore[arg-type, return-value]  # of tensors
         return torch.nn.functional.cross_entropy(outputs, labels, reduction="none")
 
-    def score_of(self, outputs: Any, labels: Any) -> Any:
-        """Of each sample, [B]."""
+    def score_of(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the score of each sample, [B]."""
         if self.score is not None:
-            return self.score(outputs, labels)
+            return self.score(outputs, labels)  # type: ignore[arg-type, return-value]  # of tensors
         return (outputs.argmax(-1) == labels).float()
 
-    def trained(self, params: Any) -> Any:
-        """A copy of the user's own module with these parameters [d], ready to predict."""
+    def trained(self, params: ArrayLike) -> Module:
+        """Return a copy of the user's own module with these parameters [d], ready to predict."""
         module = copy.deepcopy(self.module)
         Workspace(module).load(np.asarray(params))
         return module.eval()
 
-    def outputs(self, params: Any, x: np.ndarray, scaling: Scaling | None) -> np.ndarray:
-        """Of samples [B, *input_shape] as the data set holds them, with the parameters [d]."""
-        import torch
+    def outputs(self, params: ArrayLike, x: Shaped[np.ndarray, "B ..."], scaling: Scaling | None) -> np.ndarray:
+        """Return the outputs for samples [B, *input_shape] as the data set holds them, with the parameters [d]."""
+        import torch  # optional
 
         work = Workspace(copy.deepcopy(self.module))
         work.load(np.asarray(params))
@@ -80,28 +84,28 @@ class TorchModel(Adapted):
 
     @contextlib.contextmanager
     def workspace(self) -> Iterator[Workspace]:
-        """A copy of the module for one thread at a time."""
+        """Lend a copy of the module to one thread at a time."""
         try:
-            mine = self.idle.pop()
+            work = self.idle.pop()
         except IndexError:
-            mine = Workspace(copy.deepcopy(self.module))
-        yield mine
-        self.idle.append(mine)
+            work = Workspace(copy.deepcopy(self.module))
+        yield work
+        self.idle.append(work)
 
-    def _anew(self, bits: Any) -> np.ndarray:
-        import torch
+    def _rebuilt(self, bits: ArrayLike) -> np.ndarray:
+        import torch  # optional
 
         assert self.rebuild is not None
         with GENERATOR, torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(np.asarray(bits)))
-            return _flat(parameters(self.rebuild(None)))  # no JAX inside a callback: it may wait for ever
+            return _flat(parameters(self.rebuild(None)))  # no JAX inside a callback: it may deadlock
 
 
 class Workspace:
     """A copy of a module whose parameters are parts of one vector `weights` [d]."""
 
-    def __init__(self, module: Any) -> None:
-        import torch
+    def __init__(self, module: Module) -> None:
+        import torch  # optional
 
         self.module, self.parameters = module, parameters(module)
         self.weights = torch.cat([p.detach().reshape(-1) for p in self.parameters])
@@ -110,19 +114,20 @@ class Workspace:
             p.data = self.weights[first : first + p.numel()].view_as(p)
             first += p.numel()
 
-    def load(self, weights: np.ndarray) -> None:
-        """Take over other weights [d]."""
-        import torch
+    def load(self, weights: Float[np.ndarray, " d"]) -> None:
+        """Copy other weights into the module."""
+        import torch  # optional
 
         with torch.no_grad():
             self.weights.copy_(torch.from_numpy(np.array(weights, np.float32)))
 
-    def outputs(self, x: np.ndarray, scaling: Scaling | None = None) -> Any:
-        """Of samples [B, *input_shape] as the data set holds them; images arrive as [B, channels, height, width].
+    def outputs(self, x: Shaped[np.ndarray, "B ..."], scaling: Scaling | None = None) -> torch.Tensor:
+        """Return the outputs for samples [B, *input_shape] as the data set holds them.
 
-        As `training.learner.as_float` does, bytes are scaled to [0, 1], and then normalised where a `scaling` is given.
+        Bytes are scaled to [0, 1], and then normalised if there is a `scaling`, as `training.learner.as_float` does.
+        The module gets images as [B, channels, height, width].
         """
-        import torch
+        import torch  # optional
 
         batch = torch.from_numpy(x).to(self.weights.device)
         batch = batch.float().div_(255) if batch.dtype == torch.uint8 else batch
@@ -131,19 +136,19 @@ class Workspace:
             batch = (batch - mean) / std
         return self.module(batch.permute(0, 3, 1, 2) if batch.ndim == 4 else batch)
 
-    def labels(self, y: np.ndarray) -> Any:
-        """Whole numbers as PyTorch wants them."""
-        import torch
+    def labels(self, y: Shaped[np.ndarray, " B"]) -> torch.Tensor:
+        """Return labels in PyTorch's types."""
+        import torch  # optional
 
         labels = torch.from_numpy(y).to(self.weights.device)
         return labels if labels.is_floating_point() else labels.long()
 
 
-def parameters(module: Any) -> list[Any]:
-    """Those that are learned (`requires_grad`), in PyTorch's order. Layers that cannot be averaged are refused."""
-    import torch
-    from torch.nn.modules import batchnorm
-    from torch.nn.modules import dropout as dropouts
+def parameters(module: Module) -> list[torch.Tensor]:
+    """Return the learned parameters (`requires_grad`), in PyTorch's order. Layers that cannot be averaged are refused."""
+    import torch  # optional
+    from torch.nn.modules import batchnorm  # optional
+    from torch.nn.modules import dropout as dropouts  # optional
 
     for layer in module.modules():
         if isinstance(layer, batchnorm._NormBase) and layer.track_running_stats:
@@ -161,6 +166,5 @@ def parameters(module: Any) -> list[Any]:
     return learned
 
 
-def _flat(tensors: list[Any]) -> np.ndarray:
-    flat: np.ndarray = np.concatenate([p.detach().cpu().numpy().reshape(-1) for p in tensors])
-    return flat
+def _flat(tensors: Sequence[torch.Tensor]) -> np.ndarray:
+    return np.concatenate([p.detach().cpu().numpy().reshape(-1) for p in tensors])
