@@ -22,7 +22,7 @@ from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 from helpers.listening import Server, listening_server, request, wait_for
 
-from paota.deploy import relay
+from paota.deploy import gateway
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 MANY_BYTES = 300 * 2**20
@@ -137,7 +137,7 @@ def is_open(connection: ssl.SSLSocket) -> bool:
 
 
 def test_silent_connections_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "IDLE_S", 1.0)
+    monkeypatch.setattr(gateway, "IDLE_S", 1.0)
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(100):
@@ -146,7 +146,7 @@ def test_silent_connections_are_closed(tmp_path: Path, monkeypatch: pytest.Monke
 
     async def play() -> None:
         target, source = str(tmp_path / "target"), socket.create_server(("127.0.0.1", 0))
-        async with await asyncio.start_unix_server(echo, target), await relay.listen(source, target):
+        async with await asyncio.start_unix_server(echo, target), await gateway.listen(source, target):
             talks = [await asyncio.open_connection(*source.getsockname()) for _ in range(50)]
             for _, writer in talks[:25]:
                 writer.write(b"hello")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.deploy.answers import Answer, Refused, accept
-from paota.deploy.layout import Layout, Malformed
+from paota.deploy.answers import Refused, accept
 from paota.deploy.roster import Flight, Roster
+from paota.deploy.transport import Answer, Layout, Malformed
 
 LAYOUT = Layout(("0.bias", "0.weight"), ((2,), (2, 3)))
 START = np.arange(8, dtype=np.float32)

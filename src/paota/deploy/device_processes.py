@@ -1,0 +1,225 @@
+"""The processes of a device's machine that outlive a message: a fork server and a trainer.
+
+Flower starts one process for each message, which imports Flower, NumPy and JAX: seconds of processor time for a training
+of milliseconds. Here `programs/flwr-clientapp.in` stands for Flower's program and hands its arguments, environment and
+output over a private socket to the fork server, which forks with everything imported. JAX cannot be forked, so the
+forked process leaves training to the trainer, which imports JAX and compiles each device's training once.
+
+    python -m paota.deploy.device_processes fork FOLDER     serves FOLDER/warm.sock until standard input closes
+    python -m paota.deploy.device_processes train SOCKET    trains for clients on SOCKET until standard input closes
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import os
+import selectors
+import signal
+import socket
+import socketserver
+import struct
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from ..base.types import Table
+from .transport import Arrays
+
+CLIENT_SOCKET = "warm.sock"
+TRAINER = "PAOTA_TRAINER"  # environment variable: the socket of a trainer on this machine
+SHIFT = "shift/"  # prefix of the names of a request's gradient shifts
+_SIZES = struct.Struct("!QQ")
+
+# ---- the fork server ------------------------------------------------------------------------------------------------
+
+
+def fork_clients(folder: Path) -> None:
+    """Fork a client process for each request, until standard input closes with the process that started this one."""
+    from flwr.supernode.cli.flwr_clientapp import flwr_clientapp  # optional
+
+    from . import client as client_app  # noqa: F401  optional: everything that the forked process needs, but not JAX
+
+    folder.chmod(0o700)  # the fork server runs what the socket says
+    trainer_socket = folder / "trainer.sock"
+    trainer = subprocess.Popen(
+        [sys.executable, "-m", "paota.deploy.device_processes", "train", str(trainer_socket)], stdin=subprocess.PIPE
+    )
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies; each client reports its own end
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(0))
+    gc.freeze()  # what is imported stays shared between the processes
+    with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as ready:
+        with suppress(FileNotFoundError):
+            (folder / CLIENT_SOCKET).unlink()
+        listener.bind(str(folder / CLIENT_SOCKET))
+        listener.listen(128)
+        ready.register(listener, selectors.EVENT_READ)
+        ready.register(sys.stdin, selectors.EVENT_READ)
+        while True:
+            if any(key.fileobj is sys.stdin for key, _ in ready.select()) and not os.read(0, 64):
+                trainer.terminate()
+                return
+            with suppress(BlockingIOError):
+                listener.setblocking(False)
+                connection, _ = listener.accept()
+                connection.setblocking(True)
+                if os.fork() == 0:
+                    listener.close()
+                    assert trainer.stdin is not None
+                    trainer.stdin.close()  # only its own parent keeps the trainer alive
+                    _become_client(connection, flwr_clientapp, str(trainer_socket))
+                connection.close()
+
+
+def _become_client(connection: socket.socket, run: Callable[[], None], trainer_socket: str) -> None:
+    """Run the requested program in the forked process. This function does not return."""
+    code = 1
+    try:
+        request, outputs = _receive_request(connection)
+        for number, output in enumerate(outputs, start=1):
+            os.dup2(output, number)
+        os.setsid()
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["env"], **{TRAINER: trainer_socket})
+        sys.argv = request["argv"]
+        run()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        connection.sendall(bytes([code & 0xFF]))
+    os._exit(code)
+
+
+def _receive_request(connection: socket.socket) -> tuple[Table, list[int]]:
+    first, outputs, _, _ = socket.recv_fds(connection, 1, 2)
+    line = bytearray(first)
+    while not line.endswith(b"\n"):
+        more = connection.recv(1 << 16)
+        if not more:
+            raise ConnectionError("the request ended early")
+        line += more
+    return json.loads(line), outputs
+
+
+# ---- the trainer ----------------------------------------------------------------------------------------------------
+
+
+def ask(
+    address: str, words: Mapping[str, object], model: Arrays, shift: Arrays | None = None
+) -> tuple[Table, dict[str, np.ndarray]]:
+    """Have the trainer at `address` do one training.
+
+    Args:
+        address: the trainer's socket.
+        words: a `TrainerKey` with `version` and `training`, or with `prepare`.
+        model: the global model.
+        shift: vectors to add to every gradient, in the arrays of the model.
+
+    Returns:
+        The reply (`num_examples`, `loss`) and the trained model.
+
+    Raises:
+        OSError: no trainer answers.
+        RuntimeError: the training failed, in the trainer's words.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
+        _send(connection, words, {**model, **{SHIFT + name: array for name, array in (shift or {}).items()}})
+        reply, trained = _receive(connection)
+    if "error" in reply:
+        raise RuntimeError(str(reply["error"]))
+    return reply, trained
+
+
+class _Request(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        words, model = _receive(self.request)
+        try:
+            reply, trained = _train(words, model)
+        except Exception as error:  # the device's answer reports it; the trainer continues
+            reply, trained = {"error": f"{type(error).__name__}: {error}"}, {}
+        with suppress(BrokenPipeError, ConnectionResetError):  # the client is gone
+            _send(self.request, reply, trained)
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+_at_once = threading.Semaphore(os.cpu_count() or 1)  # more trainings at a time than cores compete for the cache
+
+
+def _train(words: Table, arrays: Arrays) -> tuple[Table, dict[str, np.ndarray]]:
+    from .client import trainer_of  # optional
+
+    with _at_once:
+        trainer = trainer_of(**{name: words[name] for name in ("run_config", "folder", "label", "device", "own_data")})
+        if words.get("prepare"):
+            trainer.prepare()
+            return {}, {}
+        shift = {name.removeprefix(SHIFT): array for name, array in arrays.items() if name.startswith(SHIFT)}
+        start = {name: array for name, array in arrays.items() if not name.startswith(SHIFT)}
+        local, loss = trainer.train(start, words["version"], words["training"], shift or None)
+    return {"num_examples": trainer.num_samples, "loss": loss}, trainer.layout.split(local)
+
+
+def _send(connection: socket.socket, words: Mapping[str, object], arrays: Arrays) -> None:
+    body = io.BytesIO()
+    np.savez(body, **dict(arrays))  # type: ignore[arg-type]
+    text, data = json.dumps(dict(words)).encode(), body.getbuffer()
+    connection.sendall(_SIZES.pack(len(text), len(data)) + text)
+    connection.sendall(data)
+
+
+def _receive(connection: socket.socket) -> tuple[Table, dict[str, np.ndarray]]:
+    text_size, data_size = _SIZES.unpack(_exactly(connection, _SIZES.size))
+    words = json.loads(_exactly(connection, text_size))
+    with np.load(io.BytesIO(_exactly(connection, data_size)), allow_pickle=False) as arrays:
+        return words, dict(arrays)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        part = connection.recv(min(1 << 20, size - len(received)))
+        if not part:
+            raise ConnectionError("the trainer's connection closed early")
+        received += part
+    return bytes(received)
+
+
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+def train_for_clients(path: Path) -> None:
+    """Train for every client that connects to the socket `path`, until standard input closes."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(FileNotFoundError):
+        path.unlink()
+    with _Server(str(path), _Request) as server:
+        import jax  # noqa: F401  start-up time: before the first order comes
+
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    {"fork": fork_clients, "train": train_for_clients}[sys.argv[1]](Path(sys.argv[2]))
