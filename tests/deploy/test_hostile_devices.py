@@ -165,7 +165,7 @@ def test_switched_off_everything_passes() -> None:
     assert Influence(0.0).bounded(many, STARTS) == (many, [])
 
 
-# ---- who is who ------------------------------------------------------------
+# ---- node keys ------------------------------------------------------------
 
 
 def test_a_node_cannot_take_the_place_of_another_device(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""How a deployment ended is told by its ServerApp alone. What devices say is an incident of theirs, and printable."""
+"""Only the ServerApp reports how a deployment ended. A device's text is an incident of that device, and printable."""
 
 from __future__ import annotations
 

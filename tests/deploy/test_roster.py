@@ -42,7 +42,7 @@ def test_a_device_in_flight_is_not_idle_and_an_answer_makes_it_idle_again() -> N
     assert flight is not None
     assert (flight.device, flight.version, flight.training) == (1, 0, 0)
     assert r.idle({100, 101, 102}) == [0, 1, 2]
-    assert r.depart(1, "b", 3, 8.0).training == 1  # every training has a number of its own
+    assert r.depart(1, "b", 3, 8.0).training == 1  # every training has another number
     assert r.incidents == {}
 
 

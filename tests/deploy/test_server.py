@@ -1,4 +1,4 @@
-"""What can go wrong with real devices, played through the real server and client in memory."""
+"""Failures of real devices, played through the real server and client in memory."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_one_bad_answer_costs_one_device_one_round(
     assert [(i["device"], i["kind"], i["count"]) for i in incidents] == [(0, kind, 1)]
     assert sum("device 0: " + kind in message for message in caplog.messages) == 1
     devices = result.devices
-    for k in (1, 2, 3):  # everybody finishes inside every period
+    for k in (1, 2, 3):  # all devices finish inside every period
         assert devices["round"][devices["device"] == k].tolist() == list(range(1, 9))
     missed = [] if fault == "twice" else [2]
     assert devices["round"][devices["device"] == 0].tolist() == [r for r in range(1, 9) if r not in missed]
@@ -179,7 +179,7 @@ def test_a_synchronous_round_does_not_wait_for_ever(tmp_path: Path) -> None:
 
 
 def test_a_round_without_anybody_to_ask_lasts_a_period(tmp_path: Path) -> None:
-    """Everybody is away from 7 s on, and back at 20 s; SCAFFOLD would have sent a shift to each."""
+    """All devices are away from 7 s to 20 s; SCAFFOLD would have sent a shift to each."""
     rule = {"name": "scaffold", "participants": K}
     table = {**TABLE, "rounds": 4, "algorithms": [rule], "plugins": [str(PLUGIN)], "model": {"name": "softmax"}}
     grid = make_grid(tmp_path, table)
@@ -205,7 +205,7 @@ def test_a_synchronous_round_takes_no_answer_of_an_earlier_one(tmp_path: Path) -
 
 
 class StuckGrid(MemoryGrid):
-    """As when a device dies during its upload: the pull of that one answer hangs."""
+    """A device dies during its upload, so the pull of that one answer hangs."""
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         wanted = list(message_ids)
@@ -284,7 +284,7 @@ class ServerDied(Exception):
 
 
 def dies(grid: MemoryGrid, when: float) -> None:
-    """The server ends in the midst of a run, as far as its folder is concerned by `kill -9`."""
+    """The server ends during a run. Its folder looks as after `kill -9`."""
 
     def end() -> None:
         raise ServerDied
@@ -302,7 +302,7 @@ def go_on(folder: Path, table: dict[str, Any]) -> tuple[paota.Result, MemoryGrid
 
 
 def test_a_resumed_deployment_holds_what_an_undisturbed_one_holds(tmp_path: Path) -> None:
-    """Nothing was in flight that counts, so even the models are the same: everybody trains again from the same version."""
+    """Nothing was in flight that counts, so even the models are the same: all devices train again from the same version."""
     table = {**TABLE, "algorithms": [{"name": "mifa"}, {"name": "paota"}], "plugins": [str(PLUGIN)], "rounds": 5}
     start_and_die(tmp_path, table, 3 * PERIOD_S + 1.0)
     resumed, grid = go_on(tmp_path, table)

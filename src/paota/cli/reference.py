@@ -28,9 +28,7 @@ def add_parser(commands: Subcommands) -> None:
         description="Without an argument: everything. A key such as timing.period_s shows that setting alone, the name of an "
         "algorithm its options.",
     )
-    parser.add_argument(
-        "section", nargs="?", metavar="SECTION|KEY|ALGORITHM", help="a table of the file, one key, or an algorithm"
-    )
+    parser.add_argument("section", nargs="?", metavar="SECTION|KEY|ALGORITHM", help="a table, a key or an algorithm")
     parser.set_defaults(execute=show_settings)
 
 

@@ -24,7 +24,7 @@ The processes of a deployment (`paota deploy --listen`; without it, the SuperNod
           └── fork server -> ClientApp per message     device_processes, client
               └── trainer                              device_processes, training: the only one with JAX
 
-`paota deploy` tells the ServerApp by an environment variable where to write the outcome (`processes.OUTCOME`).
+The ServerApp writes the outcome into a file. Its path comes in an environment variable (`processes.OUTCOME`).
 """
 
 from __future__ import annotations

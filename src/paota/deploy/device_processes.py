@@ -18,14 +18,13 @@ import os
 import selectors
 import signal
 import socket
-import socketserver
-import struct
 import subprocess
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +35,7 @@ from .transport import Arrays
 CLIENT_SOCKET = "warm.sock"
 TRAINER = "PAOTA_TRAINER"  # environment variable: the socket of a trainer on this machine
 SHIFT = "shift/"  # prefix of the names of a request's gradient shifts
-_SIZES = struct.Struct("!QQ")
+WORDS = ":words"  # the name of a message's JSON among its arrays
 
 # ---- the fork server ------------------------------------------------------------------------------------------------
 
@@ -138,29 +137,25 @@ def ask(
         OSError: no trainer answers.
         RuntimeError: the training failed, in the trainer's words.
     """
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(address)
-        _send(connection, words, {**model, **{SHIFT + name: array for name, array in (shift or {}).items()}})
-        reply, trained = _receive(connection)
+    with Client(address, "AF_UNIX") as connection:
+        connection.send_bytes(_packed(words, {**model, **{SHIFT + name: a for name, a in (shift or {}).items()}}))
+        try:
+            reply, trained = _unpacked(connection.recv_bytes())
+        except EOFError:
+            raise ConnectionError("the trainer's connection closed early") from None
     if "error" in reply:
         raise RuntimeError(str(reply["error"]))
     return reply, trained
 
 
-class _Request(socketserver.BaseRequestHandler):
-    def handle(self) -> None:
-        words, model = _receive(self.request)
+def _answer(connection: Connection) -> None:
+    with connection, suppress(EOFError, OSError):  # the client may be gone
+        words, arrays = _unpacked(connection.recv_bytes())
         try:
-            reply, trained = _train(words, model)
+            reply, trained = _train(words, arrays)
         except Exception as error:  # the device's answer reports it; the trainer continues
             reply, trained = {"error": f"{type(error).__name__}: {error}"}, {}
-        with suppress(BrokenPipeError, ConnectionResetError):  # the client is gone
-            _send(self.request, reply, trained)
-
-
-class _Server(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
-    request_queue_size = 128
+        connection.send_bytes(_packed(reply, trained))
 
 
 _at_once = threading.Semaphore(os.cpu_count() or 1)  # more trainings at a time than cores compete for the cache
@@ -180,29 +175,17 @@ def _train(words: Table, arrays: Arrays) -> tuple[Table, dict[str, np.ndarray]]:
     return {"num_examples": trainer.num_samples, "loss": loss}, trainer.layout.split(local)
 
 
-def _send(connection: socket.socket, words: Mapping[str, object], arrays: Arrays) -> None:
+def _packed(words: Mapping[str, object], arrays: Arrays) -> bytes:
     body = io.BytesIO()
-    np.savez(body, **dict(arrays))  # type: ignore[arg-type]
-    text, data = json.dumps(dict(words)).encode(), body.getbuffer()
-    connection.sendall(_SIZES.pack(len(text), len(data)) + text)
-    connection.sendall(data)
+    text = np.frombuffer(json.dumps(dict(words)).encode(), np.uint8)
+    np.savez(body, **{**arrays, WORDS: text})  # type: ignore[arg-type]
+    return body.getvalue()
 
 
-def _receive(connection: socket.socket) -> tuple[Table, dict[str, np.ndarray]]:
-    text_size, data_size = _SIZES.unpack(_exactly(connection, _SIZES.size))
-    words = json.loads(_exactly(connection, text_size))
-    with np.load(io.BytesIO(_exactly(connection, data_size)), allow_pickle=False) as arrays:
-        return words, dict(arrays)
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        part = connection.recv(min(1 << 20, size - len(received)))
-        if not part:
-            raise ConnectionError("the trainer's connection closed early")
-        received += part
-    return bytes(received)
+def _unpacked(data: bytes) -> tuple[Table, dict[str, np.ndarray]]:
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        arrays = dict(stored)
+    return json.loads(arrays.pop(WORDS).tobytes()), arrays
 
 
 def _end_with_parent() -> None:
@@ -215,10 +198,12 @@ def train_for_clients(path: Path) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(FileNotFoundError):
         path.unlink()
-    with _Server(str(path), _Request) as server:
+    with Listener(str(path), "AF_UNIX", backlog=128) as listener:
         import jax  # noqa: F401  start-up time: before the first order comes
 
-        server.serve_forever()
+        while True:
+            with suppress(OSError):
+                threading.Thread(target=_answer, args=(listener.accept(),), daemon=True).start()
 
 
 if __name__ == "__main__":

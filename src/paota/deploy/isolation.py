@@ -10,8 +10,8 @@ runtime API to any process that asks for a task. In a network namespace of their
 them. A `gateway` outside lets devices through to the SuperLink's fleet API, a relay lets a SuperNode through to its server.
 
 The file is run by its path with nothing but the standard library: a process with threads may not leave its user
-namespace, and the reaper must not depend on what it ends. The reaper leads a session of its own, so that no signal meant
-for the others reaches it.
+namespace, and the reaper must not depend on what it ends. The reaper runs in a separate session, so
+signals for the others do not reach it.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class LocalFederation(Processes):
         self.keys = (keys or self.folder / "keys").resolve()
         self.port = free_port()
         self.outcome = self.folder / "outcome.json"  # written by the ServerApp of the last run
-        self.node_ids: list[int] = []  # by device, as Flower numbers them: the key decides who is which device
+        self.node_ids: list[int] = []  # Flower's numbers, by device: the key identifies the device
 
     def begin(self) -> None:
         self._write_connection()

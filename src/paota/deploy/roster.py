@@ -175,7 +175,7 @@ class Groups(Sequence[Devices]):
         self.sizes = [devices]
 
     def split(self, groups: int) -> None:
-        """Form so many groups of (almost) equal size."""
+        """Form `groups` groups of (almost) equal size."""
         self.sizes = [len(part) for part in np.array_split(np.arange(self.devices), min(groups, self.devices))]
         known, self.first_s, self.of = self.first_s, {}, {}
         for device, first_s in known.items():

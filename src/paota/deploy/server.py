@@ -32,18 +32,18 @@ logger = logging.getLogger(__name__)
 class DeployedServer(Server):
     """One algorithm of the experiment from version 0, or from a checkpoint, to its end.
 
-    `save` writes a checkpoint. `tell` is called after every round and returns whether to stop there.
+    `save` writes a checkpoint. `notify` is called after every round and returns whether to stop there.
     """
 
     def __init__(
         self, *, aggregator: Aggregator, post: Post, clock: Clock, pace: Pace, seed: int, label: str,
         evaluate_every: int, influence: Influence, max_staleness: int | None, save: Callable[[Checkpoint], None],
-        tell: Callable[[History], bool], resume: Checkpoint | None = None,
+        notify: Callable[[History], bool], resume: Checkpoint | None = None,
     ) -> None:  # fmt: skip
         self.aggregator, self.post, self.clock, self.pace = aggregator, post, clock, pace
         self.devices, self.period_s = aggregator.num_devices, pace.period_s
         self.seed, self.label, self.evaluate_every = seed, label, evaluate_every
-        self.influence, self.max_staleness, self.save, self.tell = influence, max_staleness, save, tell
+        self.influence, self.max_staleness, self.save, self.notify = influence, max_staleness, save, notify
         self.roster = Roster(self.devices, pace.patience_s)
         self.history = History()
         self.wanted: set[int] = set()  # devices that the scheme has started, one by one
@@ -60,7 +60,7 @@ class DeployedServer(Server):
     def run(self, scheme: Scheme, *, wait_for_devices: bool) -> Checkpoint:
         """Drive the scheme to the end of the experiment and return the last checkpoint.
 
-        After a restart the scheme begins anew with the newest model. `wait_for_devices`: wait at the end for trainings in
+        After a restart the scheme starts with the newest model. `wait_for_devices`: wait at the end for trainings in
         flight, so that the devices are idle when the next algorithm begins.
         """
         self._begin()
@@ -282,7 +282,7 @@ class DeployedServer(Server):
         self.roster.give_up(self.now_s)
 
     def _end_round(self, *, last: bool = False) -> None:
-        """Evaluate the newest model where it is due, and tell the callbacks. The devices train meanwhile."""
+        """Evaluate the newest model if it is due, and notify the callbacks. The devices train at the same time."""
         rounds = self.history.rounds
         due = last or self._over or self.round % self.evaluate_every == 0
         if rounds and due and math.isnan(rounds[-1].evaluation[0]):
@@ -291,7 +291,7 @@ class DeployedServer(Server):
             reported = rounds[-1].evaluation[2]
             rounds[-1].evaluation = (accuracy, loss, reported if math.isnan(objective) else objective)
             self.compute_s += time.perf_counter() - begin
-        if self.tell(self.history) and not self._over:
+        if self.notify(self.history) and not self._over:
             self.history.stopped_round = self.round
         self.save(self._checkpoint())  # again: with the evaluation, and with the trainings now in flight
 

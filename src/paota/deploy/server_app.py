@@ -58,7 +58,7 @@ def serve(
         context: Flower's context. Its run_config holds the settings of `Deployment`.
         folder: the folder of the app, with the experiment file.
         clock: the clock of the deployment; None: real time.
-        callbacks: as for `paota.run`. A resumed deployment tells its rounds from the first one on.
+        callbacks: as for `paota.run`. A resumed deployment reports all rounds to them, from the first one.
 
     Returns:
         The result, which is also written into the run folder.
@@ -167,11 +167,11 @@ class _Run:
         )
 
     def go(self, group: Group, *, wait_for_devices: bool) -> Trajectory:
-        """Run to the end, tell the callbacks in `group`, and return the tables."""
+        """Run to the end, notify the callbacks in `group`, and return the tables."""
         saved, self.group = self.saved, group
-        self.told = 0  # rounds that the callbacks have been told, round 0 included
+        self.reported = 0  # rounds that were reported to the callbacks, round 0 included
         if saved is not None and saved.finished:
-            self._tell(saved.history)
+            self._notify(saved.history)
             self.last = saved
         else:
             if saved is not None:  # a device that has died since must not keep the others from continuing
@@ -211,20 +211,20 @@ class _Run:
             aggregator=aggregator, post=post, clock=self.clock, pace=self.pace, seed=self.seed, label=self.entry.label,
             evaluate_every=self.prepared.evaluated_every[self.entry.label, self.seed],
             influence=Influence(deployment.max_influence), max_staleness=self.entry.guards.max_staleness,
-            save=self.checkpoints.save, tell=self._tell, resume=saved,
+            save=self.checkpoints.save, notify=self._notify, resume=saved,
         )  # fmt: skip
 
-    def _tell(self, history: History) -> bool:
-        """Tell the callbacks of new rounds, as `paota.run` does. Return whether one of them wants to stop."""
-        if self.told > len(history):
+    def _notify(self, history: History) -> bool:
+        """Report new rounds to the callbacks, as `paota.run` does. Return whether one of them wants to stop."""
+        if self.reported > len(history):
             return False
-        first = max(0, self.told - 1)
+        first = max(0, self.reported - 1)
         rounds = rounds_of(
             self.entry, self.seed, history.timeline(first), history.log(first),
-            None if self.told else history.initial, rounds=self.prepared.experiment.horizon.rounds or 0,
+            None if self.reported else history.initial, rounds=self.prepared.experiment.horizon.rounds or 0,
             num_parameters=self.schedule.problem(self.entry).num_parameters, costs=self.costs,
         )  # fmt: skip
-        self.told = len(history) + 1
+        self.reported = len(history) + 1
         reply = self.group.rounds(list(rounds))
         if reply.error:
             raise reply.error

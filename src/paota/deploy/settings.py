@@ -1,4 +1,4 @@
-"""The settings that only a deployment has. Everything else stands in the experiment file, as for the simulator."""
+"""The settings that only a deployment has. All other settings are in the experiment file, as for the simulator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Deployment:
 
     @classmethod
     def from_run_config(cls, run_config: Mapping[str, object]) -> Deployment:
-        """Read the settings of a Flower app. Settings of the app's author stand beside them and are ignored."""
+        """Read the settings of a Flower app. Other settings of the app are ignored."""
         known = {f.name for f in settings.fields(cls)}
         table = {key.replace("-", "_"): value for key, value in run_config.items()}
         return settings.parse(cls, {k: v for k, v in table.items() if k in known}, "tool.flwr.app.config")
@@ -78,9 +78,9 @@ class Deployment:
 class Pace:
     """The numbers that set the pace of one algorithm, in simulated seconds unless the name says real."""
 
-    rounds: int | None  # the experiment ends after so many aggregations
-    updates: int | None  # or after so many trainings, for a scheme with rounds of any size
-    duration_s: float | None  # or at this time
+    rounds: int | None  # aggregations until the end of the experiment
+    updates: int | None  # trainings until the end, for a scheme with rounds of any size
+    duration_s: float | None  # until the end
     participants: int  # devices of a synchronous round, unless the experiment sets it
     period_s: float  # dT
     patience_s: float

@@ -38,7 +38,7 @@ class Shard(NamedTuple):
 
 
 def shard_of(experiment: Experiment, device: int, own_data: str | None = None) -> Shard:
-    """Return device k's part of the experiment's data set, as in the simulator; or all of its own data file."""
+    """Return device k's part of the experiment's data set, as in the simulator, or the whole data file of the device."""
     if own_data:
         if experiment.data.normalise != "none":
             raise UserError(

@@ -1,4 +1,4 @@
-"""What the server's loop needs from outside: a clock, and messages to devices and back. `flower_transport` sends them."""
+"""The interface between the server's loop and the outside: a clock, and messages to and from devices."""
 
 from __future__ import annotations
 
