@@ -73,7 +73,7 @@ def follow(run: subprocess.Popen[bytes], federation: LocalFederation) -> list[st
     for line in run.stdout:
         lines.append(line.decode(errors="replace"))
         if re.search(r"paota round 4 ", lines[-1]):
-            federation.kill_node(0)
+            federation.kill("node-0")
         if "the run folder is" in lines[-1] or "ServerApp failed" in lines[-1] or "raised an exception" in lines[-1]:
             break
     watchdog.cancel()

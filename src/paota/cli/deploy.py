@@ -16,7 +16,8 @@ from pathlib import Path
 from ..base.errors import UserError
 from ..base.lock import only_one
 from ..base.types import Subcommands, Table
-from ..deploy import require_flower
+from ..deploy import isolation, require_flower
+from ..deploy.settings import Deployment
 from ..experiment.experiment import Experiment
 from ..results.folder import refuse_used_folder
 from ..terminal.arguments import add_experiment, add_trust, default_folder, read_experiment
@@ -87,7 +88,6 @@ def run_deploy(args: argparse.Namespace) -> int:
     """Run an experiment as a deployment, or write its app."""
     require_flower()
     from ..deploy.launch import run_here, write_app  # optional: it needs Flower
-    from ..deploy.settings import Deployment
 
     if not (math.isfinite(args.time_scale) and args.time_scale > 0):
         raise UserError(f"--time-scale must be above 0, not {args.time_scale:g}")
@@ -221,8 +221,6 @@ def _hide(args: argparse.Namespace, outside: Callable[[], str] | None) -> str | 
 
     `outside` starts the process that stays outside. Return the socket file that leads to it.
     """
-    from ..deploy import isolation
-
     if os.environ.pop(isolation.LOOPBACK, None):
         return os.environ.pop(GATEWAY, None)
     if args.shared_loopback:

@@ -107,13 +107,8 @@ def _become_client(connection: socket.socket, run: Callable[[], None], trainer_s
 
 def _receive_request(connection: socket.socket) -> tuple[Table, list[int]]:
     first, outputs, _, _ = socket.recv_fds(connection, 1, 2)
-    line = bytearray(first)
-    while not line.endswith(b"\n"):
-        more = connection.recv(1 << 16)
-        if not more:
-            raise ConnectionError("the request ended early")
-        line += more
-    return json.loads(line), outputs
+    with connection.makefile("rb") as stream:
+        return json.loads(first + stream.readline()), outputs
 
 
 # ---- the trainer ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
     python -m paota.deploy.flower_programs superlink ARGUMENTS    `flower-superlink`, with patience for its processes
     python -m paota.deploy.flower_programs supernode [--look-every-s 0.25] [--through SOCKET] ARGUMENTS
                                                                   `flower-supernode`, which looks for work more often
+    python -m paota.deploy.flower_programs register CONNECTION KEY...   `flwr supernode register` for many public keys
 
 `flower-superexec` is called by Flower: an executable of that name (`programs/flower-superexec.in`) stands first in the PATH.
 """
@@ -107,5 +108,13 @@ def superexec() -> None:
     flower_superexec()
 
 
+def register() -> None:
+    """Register SuperNodes. One process serves all: importing Flower's command line takes longer than its work."""
+    from flwr.cli.app import app  # optional
+
+    for key in sys.argv[2:]:
+        app(["supernode", "register", key, sys.argv[1], "--format", "json"], standalone_mode=False)
+
+
 if __name__ == "__main__":
-    {"superlink": superlink, "supernode": supernode}[sys.argv.pop(1)]()
+    {"superlink": superlink, "supernode": supernode, "register": register}[sys.argv.pop(1)]()

@@ -30,10 +30,6 @@ Output = Literal["log", "pipe", "inherit"]
 START_S = 180.0  # for the SuperLink to listen: seconds, unless the machine is very busy
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0  # before a device tries again
 LASTING_S = 30.0  # a SuperNode that lived so long had reached its server
-REGISTER = (
-    "import sys; from flwr.cli.app import app\nfor key in sys.argv[2:]:\n"
-    "    app(['supernode', 'register', key, sys.argv[1], '--format', 'json'], standalone_mode=False)"
-)
 
 
 class Processes:
@@ -43,7 +39,7 @@ class Processes:
     reaper (`isolation`) ends the groups when this process is gone, and then removes a `temporary` folder.
     """
 
-    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None, *, temporary: bool = False) -> None:
+    def __init__(self, folder: Path, *, temporary: bool = False) -> None:
         require_flower()
         self.folder, self.temporary = folder.resolve(), temporary
         self.running: dict[str, subprocess.Popen[bytes]] = {}
@@ -61,7 +57,6 @@ class Processes:
             "PATH": os.pathsep.join(
                 [str(self.folder / "bin"), sysconfig.get_path("scripts"), os.environ.get("PATH", "")]
             ),
-            **(environment or {}),
         }
 
     def begin(self) -> None:
@@ -190,17 +185,16 @@ class LocalFederation(Processes):
         folder: for logs and Flower's own files.
         devices: K.
         secure: TLS only, and only SuperNodes whose keys were registered.
-        environment: variables for all processes.
         keys: a folder made by `certificates`; None: new keys.
         nodes: False where the SuperNodes are on other machines.
         warm: False starts a process for each message, as Flower does.
     """
 
     def __init__(
-        self, folder: Path, devices: int, *, secure: bool = True, environment: Mapping[str, str] | None = None,
-        keys: Path | None = None, nodes: bool = True, warm: bool = True,
+        self, folder: Path, devices: int, *, secure: bool = True, keys: Path | None = None, nodes: bool = True,
+        warm: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(folder, environment)
+        super().__init__(folder)
         self.devices, self.secure, self.nodes, self.warm = devices, secure, nodes, warm
         self.keys = (keys or self.folder / "keys").resolve()
         self.port = free_port()
@@ -225,10 +219,6 @@ class LocalFederation(Processes):
             look_every_s=max(0.25, 0.025 * self.devices) if self.warm else None,  # all together 40 times per second
             security=_security(self.keys, device) if self.secure else ["--insecure"],
         )  # fmt: skip
-
-    def kill_node(self, device: int) -> None:
-        """Kill the SuperNode of a device, like a power failure."""
-        self.kill(f"node-{device}")
 
     def run_app(self, app: Path, run_config: Mapping[str, object]) -> subprocess.Popen[bytes]:
         """Start `flwr run`, which writes the app's log to a pipe. Its exit code does not say how the run ended."""
@@ -259,17 +249,16 @@ class LocalFederation(Processes):
             time.sleep(0.1)
 
     def _register_nodes(self) -> None:
-        """Register all keys in one process of Flower's command line, which imports for longer than it works."""
+        """Make the missing keys and register all of them."""
         from .certificates import make_node_key  # start-up time
 
         for device in range(self.devices):
             if not (self.keys / f"node-{device}.pub").exists():
                 make_node_key(self.keys, f"node-{device}")
         public = [str(self.keys / f"node-{device}.pub") for device in range(self.devices)]
-        done = subprocess.run(
-            [sys.executable, "-c", REGISTER, CONNECTION, *public], env=self.environment, capture_output=True, text=True,
-            timeout=120 + 5 * self.devices,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "paota.deploy.flower_programs", "register", CONNECTION, *public]
+        patience_s = 120 + 5 * self.devices
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=patience_s)
         self.node_ids = [int(number) for number in re.findall(r'"node-id":\s*"?(\d+)', done.stdout)]
         if done.returncode or len(self.node_ids) != self.devices:
             raise UserError(f"the SuperNodes could not be registered: {(done.stderr or done.stdout).strip()[-500:]}")
