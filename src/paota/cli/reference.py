@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby, takewhile
 
-from ..base.errors import unknown_name
+from ..base.errors import nearest, unknown_name
 from ..base.registry import ALGORITHMS
 from ..base.types import Subcommands
 from ..experiment import reference
@@ -78,8 +78,9 @@ def show_settings(args: argparse.Namespace) -> int:
         chosen = [one for one in reference.all_settings() if wanted in (one.key, one.name)]
         chosen = chosen or reference.meant_by(wanted)
         if not chosen:
-            names = [*(name for name in reference.sections() if name), *ALGORITHMS]
-            raise unknown_name("section, setting or algorithm", wanted, names)
+            near = nearest(wanted, list(ALGORITHMS), ALGORITHMS.aliases)
+            names = [name for name in (*reference.sections(), near) if name]
+            raise unknown_name("section, setting or algorithm", wanted, names, ALGORITHMS.aliases)
     width = max(len(one.key) for one in chosen)
     for (_, under), inside in groupby(chosen, key=lambda one: (one.section, one.under)):
         if under is not None:
