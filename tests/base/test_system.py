@@ -113,7 +113,7 @@ def test_the_program_ends_while_it_compiles(tmp_path, times):
     assert process.returncode == 130, output
     assert "Traceback" not in output
     if times == 1:
-        assert "go on with: paota run --resume mine" in output
+        assert "resume with: paota run --resume mine" in output
     assert json.loads(live.read_text())["compiling"]  # it was not waited for
 
 

@@ -16,7 +16,7 @@ import paota
 from paota.base.registry import ALGORITHMS
 from paota.base.system import only_one
 from paota.cli import main
-from paota.deploy import namespace as private
+from paota.deploy import isolation
 from paota.deploy.processes import free_port
 from paota.deploy.settings import Deployment
 
@@ -125,12 +125,12 @@ def test_keys_are_made_once_and_secrets_are_the_owners(tmp_path: Path, capsys: p
     assert {(keys / name).stat().st_mode & 0o777 for name in ("server.key", "node-0", "node-1")} == {0o600}
     from paota.deploy.certificates import make_node_key
 
-    (tmp_path / "open").write_text("somebody else's file")
+    (tmp_path / "open").write_text("another user's file")
     (tmp_path / "open").chmod(0o644)
     (keys / "node-1").unlink()
     (keys / "node-1").symlink_to(tmp_path / "open")
     assert not make_node_key(keys, "node-1").is_symlink()
-    assert (tmp_path / "open").read_text() == "somebody else's file"
+    assert (tmp_path / "open").read_text() == "another user's file"
     assert (keys / "node-1").stat().st_mode & 0o777 == 0o600
     assert main(["keys", str(keys), "--devices", "2", "--names", "x"]) == 2
     assert "exists already" in capsys.readouterr().err
@@ -190,7 +190,7 @@ def test_where_other_users_cannot_be_kept_out_nothing_starts_unless_the_user_say
     else:
         words = ["deploy", "--preset", "quick", "--set", "data.devices=2", "--out", str(tmp_path / "run")]
         words += ["--listen", f"127.0.0.1:{port}", "--keys", str(keys)] if "--listen" in command else []
-    assert paota_says(*words, before=WITHOUT_NAMESPACES) == (2, f"{private.REFUSED}\n")
+    assert paota_says(*words, before=WITHOUT_NAMESPACES) == (2, f"{isolation.REFUSED}\n")
     assert not (tmp_path / "run").exists()
     latest = time.monotonic() + 30
     while list((tmp_path / "tmp").iterdir()):
@@ -213,12 +213,12 @@ def test_a_device_goes_on_when_its_server_forgets_it_but_not_where_it_never_work
 ) -> None:
     """Real processes in place of the SuperNode, which end with these codes."""
     pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
-    from paota.deploy import federation as local
+    from paota.deploy import processes
 
-    monkeypatch.setattr(local, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(processes, "FIRST_PAUSE_S", 0.01)
     begun: list[int] = []
 
-    class Quick(local.Device):
+    class Quick(processes.Device):
         def begin(self) -> None:
             self._start_node()
 

@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
 
 import paota
-from paota.deploy.federation import LocalFederation
+from paota.deploy.processes import LocalFederation
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
 DEVICES, PERIOD_S, ROUNDS = 5, 4.0, 12
@@ -41,7 +41,7 @@ def test_mnist_with_a_dead_node_and_a_nan_update(app: Path, tmp_path: Path) -> N
     with LocalFederation(work, DEVICES) as federation:
         started.update({name: process.pid for name, process in federation.running.items()})
         run_config = {"out": str(out), "changes": CHANGES, "emulate-latency": False, "patience": 3.0}
-        run = federation.run_app(app, run_config, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        run = federation.run_app(app, run_config)
         lines = follow(run, federation)
     told = "".join(lines)
 
@@ -73,7 +73,7 @@ def follow(run: subprocess.Popen[bytes], federation: LocalFederation) -> list[st
     for line in run.stdout:
         lines.append(line.decode(errors="replace"))
         if re.search(r"paota round 4 ", lines[-1]):
-            federation.kill_node(0)
+            federation.kill("node-0")
         if "the run folder is" in lines[-1] or "ServerApp failed" in lines[-1] or "raised an exception" in lines[-1]:
             break
     watchdog.cancel()

@@ -1,4 +1,4 @@
-"""With latencies scripted, a deployment does what the simulator does: same ready sets, staleness, powers and model.
+"""A deployment with scripted latencies equals the simulation: same ready sets, staleness, powers and model.
 
 Server loop, wire format, ClientApp and local training are the real ones; only transport and clock are in memory.
 """
@@ -177,7 +177,7 @@ def test_time_scale_changes_nothing_but_the_pace(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     usual, _ = deploy(tmp_path / "a", table)
     quick, grid = deploy(tmp_path / "b", table, **{"time-scale": 0.125, "poll-s": 0.03125})
-    assert grid.clock.time == pytest.approx(5 * 8.0 * 0.125, abs=2.0)  # and some seconds to bring everybody home
+    assert grid.clock.time == pytest.approx(5 * 8.0 * 0.125, abs=2.0)  # and some seconds for the last trainings
     np.testing.assert_array_equal(quick.of("paota")[0].model, usual.of("paota")[0].model)
     np.testing.assert_allclose(quick.metrics["time_s"], usual.metrics["time_s"])
 

@@ -1,11 +1,13 @@
-"""What a gateway spends on connections and requests that no registered key has signed, and what passes with one."""
+"""The gateway's limits on connections and on requests without the signature of a registered key, and its end."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import ssl
+import subprocess
 import sys
+import tempfile
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -22,7 +24,8 @@ from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 from helpers.listening import Server, listening_server, request, wait_for
 
-from paota.deploy import relay
+from paota.cli import main
+from paota.deploy import gateway
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 MANY_BYTES = 300 * 2**20
@@ -109,8 +112,56 @@ def test_one_address_has_few_connections(server: Server) -> None:
     wait_for("the gateway has seen that they are gone", lambda: close(connect(server)))
 
 
+def test_all_addresses_together_have_four_times_as_many_connections_as_one(tmp_path: Path) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(100):
+            writer.write(data)
+        writer.close()
+
+    async def answered(source: tuple[str, int], address: str) -> tuple[bool, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(*source, local_addr=(address, 0))
+        writer.write(b"hello")
+        with suppress(OSError):
+            return await reader.read(100) == b"hello", writer
+        return False, writer
+
+    async def play() -> None:
+        target, listener = str(tmp_path / "target"), socket.create_server(("127.0.0.1", 0))
+        async with await asyncio.start_unix_server(echo, target), await gateway.listen(listener, target, per_address=2):
+            source = listener.getsockname()
+            talks = [await answered(source, f"127.0.0.{10 + i // 3}") for i in range(15)]  # 3 from each of 5 addresses
+            assert [passed for passed, _ in talks] == [True, True, False] * 4 + [False] * 3
+            for _, writer in talks:
+                writer.close()
+
+    asyncio.run(asyncio.wait_for(play(), 120.0))
+
+
+@pytest.mark.parametrize("mode", ["relay", "gateway"])
+def test_sigterm_to_a_process_outside_leaves_no_folder(mode: str, tmp_path: Path) -> None:
+    """A service manager stops all processes of a service at once: no parent is left to clean up."""
+    folder = Path(tempfile.mkdtemp(prefix="paota-gateway-"))  # a short name: those of socket files are limited
+    words, ready = ["localhost", "1"], folder / "s"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        if mode == "gateway":
+            assert main(["keys", str(tmp_path / "keys"), "--devices", "1", "--names", "localhost"]) == 0
+            words, ready = [str(listener.fileno()), str(tmp_path / "keys")], folder / "s.tls"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "paota.deploy.gateway", str(folder / "s"), mode, *words], stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+        )  # fmt: skip
+        wait_for("it listens", ready.exists)
+        if mode == "gateway":  # uvicorn handles signals in its own way once it serves
+            wait_for("it answers", lambda: request(listener.getsockname()[1], tmp_path / "keys", "/")[0] == 404)
+        process.terminate()
+        process.wait(timeout=60)
+        assert process.stdin is not None
+        process.stdin.close()
+    assert not folder.exists()
+
+
 def close(connection: ssl.SSLSocket | None) -> bool:
-    """Whether there was one."""
+    """Close the connection. Return whether there was one."""
     if connection is not None:
         connection.close()
     return connection is not None
@@ -137,7 +188,7 @@ def is_open(connection: ssl.SSLSocket) -> bool:
 
 
 def test_silent_connections_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "IDLE_S", 1.0)
+    monkeypatch.setattr(gateway, "IDLE_S", 1.0)
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(100):
@@ -146,7 +197,7 @@ def test_silent_connections_are_closed(tmp_path: Path, monkeypatch: pytest.Monke
 
     async def play() -> None:
         target, source = str(tmp_path / "target"), socket.create_server(("127.0.0.1", 0))
-        async with await asyncio.start_unix_server(echo, target), await relay.listen(source, target):
+        async with await asyncio.start_unix_server(echo, target), await gateway.listen(source, target):
             talks = [await asyncio.open_connection(*source.getsockname()) for _ in range(50)]
             for _, writer in talks[:25]:
                 writer.write(b"hello")

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 import paota
-from paota.deploy.history import Checkpoint, CheckpointFolder, History
+from paota.deploy.history import Checkpoint, CheckpointFolder, History, PlayedRound
 from paota.deploy.roster import Incident
-from paota.timing.timeline import COLUMNS, Trainings
+from paota.timing.timeline import Trainings
 
 
-def event(number: int, ready: int) -> dict[str, np.ndarray]:
+def played(number: int, ready: int) -> PlayedRound:
     devices = np.arange(ready)
     who = Trainings(devices, devices * 0 + number, devices + 7, devices * 0.5, devices + 8.0 * number)
-    return {
-        "time_s": np.array(8.0 * number), "judged": np.array([math.nan, math.nan, 0.5]), "noise_std": np.array(1e-3),
-        "per_device": np.full((4, ready), 0.1 * number), **{name: getattr(who, name) for name in COLUMNS},
-    }  # fmt: skip
+    return PlayedRound(
+        time_s=8.0 * number, trainings=who, evaluation=(math.nan, math.nan, 0.5), noise_std=1e-3,
+        per_device=np.full((4, ready), 0.1 * number),
+    )  # fmt: skip
 
 
 def checkpoint(history: History) -> Checkpoint:
@@ -35,10 +35,10 @@ def stamps(path: Path) -> dict[str, int]:
 
 def same(one: History, other: History) -> None:
     assert len(one) == len(other)
-    for i in range(len(one)):
-        for name, array in one.event(i).items():
-            np.testing.assert_array_equal(array, other.event(i)[name], err_msg=name)
-            assert array.dtype == other.event(i)[name].dtype
+    for mine, theirs in zip(one.rounds, other.rounds, strict=True):
+        for name, array in mine.arrays().items():
+            np.testing.assert_array_equal(array, theirs.arrays()[name], err_msg=name)
+            assert array.dtype == theirs.arrays()[name].dtype
 
 
 def test_a_round_is_written_once_and_once_more_when_it_is_judged(tmp_path: Path) -> None:
@@ -46,17 +46,17 @@ def test_a_round_is_written_once_and_once_more_when_it_is_judged(tmp_path: Path)
     folder.save(checkpoint(history))
     assert stamps(folder.path) == {}
     for number in range(1, 6):
-        history.add(event(number, ready=number % 3))  # nobody was ready in round 3
+        history.rounds.append(played(number, ready=number % 3))  # no device was ready in round 3
         folder.save(checkpoint(history))
         before = stamps(folder.path)
         folder.save(checkpoint(history))
         assert stamps(folder.path) == before  # nothing new
-        history.evaluations[-1] = (0.5, 1.0, 0.5)
+        history.rounds[-1].evaluation = (0.5, 1.0, 0.5)
         folder.save(checkpoint(history))
         changed = {name for name, stamp in stamps(folder.path).items() if stamp != before[name]}
         assert changed == {f"round-{number:06d}.npz"}
     state_bytes = (folder.path / "state.npz").stat().st_size
-    history.add(event(6, ready=50))
+    history.rounds.append(played(6, ready=50))
     folder.save(checkpoint(history))
     assert abs((folder.path / "state.npz").stat().st_size - state_bytes) < 64  # does not grow with the history
 
@@ -65,7 +65,7 @@ def test_what_is_saved_comes_back_and_goes_on(tmp_path: Path) -> None:
     folder, history = CheckpointFolder(tmp_path / "c"), History(initial=(0.1, 2.3, math.nan))
     assert folder.load() is None
     for number in range(1, 4):
-        history.add(event(number, ready=2))
+        history.rounds.append(played(number, ready=2))
     folder.save(checkpoint(history))
     (folder.path / "round-000004.npz").write_bytes(b"the server died between a round and its state")
 
@@ -77,7 +77,7 @@ def test_what_is_saved_comes_back_and_goes_on(tmp_path: Path) -> None:
     assert back.incidents == checkpoint(history).incidents
     np.testing.assert_array_equal(back.state[0], np.zeros((2, 3)))
     before = stamps(again.path)
-    back.history.add(event(4, ready=1))
+    back.history.rounds.append(played(4, ready=1))
     again.save(checkpoint(back.history))
     assert {name for name, stamp in stamps(again.path).items() if before[name] != stamp} == {"round-000004.npz"}
     same(CheckpointFolder(folder.path).load().history, back.history)
@@ -89,7 +89,7 @@ def test_what_is_saved_comes_back_and_goes_on(tmp_path: Path) -> None:
 def test_damage_is_one_sentence_with_the_file(tmp_path: Path, name: str, kept: slice | None) -> None:
     folder, history = CheckpointFolder(tmp_path / "c"), History()
     for number in range(1, 4):
-        history.add(event(number, ready=2))
+        history.rounds.append(played(number, ready=2))
     folder.save(checkpoint(history))
     file = folder.path / name
     if kept is None:

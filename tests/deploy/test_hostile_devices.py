@@ -18,9 +18,8 @@ from helpers.deployment import make_grid, run
 from numpy.typing import NDArray
 
 import paota
-from paota.deploy.answers import Arrival
+from paota.deploy.answers import Arrival, Influence
 from paota.deploy.client import LocalResult, LocalTask, answer_hello, answer_order, train_with_jax
-from paota.deploy.influence import Influence
 from paota.deploy.roster import Flight
 
 K = 10
@@ -166,7 +165,7 @@ def test_switched_off_everything_passes() -> None:
     assert Influence(0.0).bounded(many, STARTS) == (many, [])
 
 
-# ---- who is who ------------------------------------------------------------
+# ---- node keys ------------------------------------------------------------
 
 
 def test_a_node_cannot_take_the_place_of_another_device(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -176,7 +175,7 @@ def test_a_node_cannot_take_the_place_of_another_device(tmp_path: Path, caplog: 
     for k in range(3):
         grid.connect(k, 3)
     grid.connect(0, 3, node=1002)  # the key of device 2, under the number of device 0
-    grid.connect(1, 3, node=7)  # a key that nobody registered
+    grid.connect(1, 3, node=7)  # a key that was never registered
     grid.connect(2, 3, node=1003)
     grid.run_config["min-devices"] = 2
     result = run(grid, tmp_path)

@@ -1,4 +1,4 @@
-"""`paota deploy --listen` with `paota device`s, and an attacker on the same network who has the certificate of the CA."""
+"""`paota deploy --listen` with `paota device`s, and an attacker on the same network with the CA's certificate."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Machines:
     """`server` and `device-K`: namespaces on one bridge. `inside` starts a command in one of them."""
 
     def __init__(self) -> None:
-        # A name of its own each time: the kernel takes links away some time after their namespace.
+        # A new name each time: the kernel removes links some time after their namespace.
         self.mark = f"p{os.getpid() % 10_000}{next(NUMBERS)}"
         self.bridge = f"{self.mark}br"
         self.names = ["server", *(f"device-{k}" for k in range(DEVICES))]
@@ -128,8 +128,8 @@ def wait_for(what: str, condition, process: subprocess.Popen[bytes], log: Path) 
         time.sleep(0.5)
 
 
-# Run by somebody who has ca.crt and nothing else: what each path of the gateway answers, and whether anything else lets
-# him in: the SuperLink's port, the socket file between the two, the SuperLink's network namespace.
+# An attacker with nothing but ca.crt: what does each path of the gateway answer, and is anything else
+# reachable: the SuperLink's port, the socket file between the two, the SuperLink's network namespace.
 ATTACK = """
 import http.client, json, socket, ssl, subprocess, sys
 host, inner, ca, superlink_pid, socket_file, *paths = sys.argv[1:]
@@ -169,7 +169,7 @@ def test_an_attacker_on_another_machine_or_of_another_user_reaches_the_fleet_api
     server = machines.inside("server", tmp_path, "deploy", "e.toml", "--listen", f"{SERVER}:8000", "--keys", str(keys))
     inner = superlink_port(keys)
     named = processes_naming(str(keys))
-    superlink = next(pid for pid, words in named.items() if any(word.endswith(".superlink") for word in words))
+    superlink = next(pid for pid, words in named.items() if "superlink" in words)
     gateway = next(words for words in named.values() if "paota.deploy.gateway" in words)
     socket_file = gateway[gateway.index("paota.deploy.gateway") + 1]
 
@@ -214,7 +214,7 @@ def test_a_device_disappears_and_returns_and_the_server_is_killed_and_goes_on(
         words = ["device", f"{SERVER}:8000", "--keys", str(keys), "--device", str(k), "--devices", str(DEVICES)]
         machines.inside(f"device-{k}", tmp_path, *words)
     wait_for("the second round", lambda: "paota round 2 " in log.read_text(), server, log)
-    machines.set_link("device-4", "down")  # somebody walks away ...
+    machines.set_link("device-4", "down")  # the device is out of reach ...
     wait_for("the fourth round", lambda: "paota round 4 " in log.read_text(), server, log)
     machines.set_link("device-4", "up")  # ... and comes back
     os.kill(server.pid, signal.SIGKILL)
@@ -222,7 +222,7 @@ def test_a_device_disappears_and_returns_and_the_server_is_killed_and_goes_on(
     before = log.read_text()
     server = machines.inside("server", tmp_path, "deploy", "--resume", "run", *listen)
     assert server.wait(timeout=LIMIT_S) == 0, log.read_text()[-3000:]
-    assert "going on from version" in log.read_text()[len(before) :]
+    assert "resuming from version" in log.read_text()[len(before) :]
     result = paota.load(tmp_path / "run")
     (only,) = result.trajectories
     assert len(only.metrics["round"]) == 9

@@ -1,4 +1,4 @@
-"""How a deployment ended is told by its ServerApp alone. What devices say is an incident of theirs, and printable."""
+"""Only the ServerApp reports how a deployment ended. A device's text is an incident of that device, and printable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
 
 import paota
-from paota.deploy import federation as local
+from paota.deploy import processes
 from paota.deploy.launch import run_here, write_app
 from paota.deploy.roster import Roster
 from paota.experiment.experiment import Experiment
@@ -52,9 +52,9 @@ def test_devices_that_fail_or_forge_leave_the_others_to_finish(tmp_path: Path, m
     write_app(app, Experiment.from_dict(TABLE), {"out": str(out)})
     client = app / "deployment" / "client_app.py"
     client.write_text(client.read_text().partition("@app.train()")[0] + FORGER)
-    plain = local._node_config
+    plain = processes._node_config
     own = f' data="{tmp_path / "bad.npz"}"'
-    monkeypatch.setattr(local, "_node_config", lambda k, n: plain(k, n) + (own if k == 1 else ""))
+    monkeypatch.setattr(processes, "_node_config", lambda k, n: plain(k, n) + (own if k == 1 else ""))
     lines: list[str] = []
     run_here(app, tmp_path / "federation", devices=DEVICES, run_config={}, secure=False, show=lines.append)
     assert took_part(out) == {2}
@@ -70,7 +70,7 @@ def test_a_failure_is_told_in_its_own_words(tmp_path: Path) -> None:
     out.mkdir()
     (out / "something").write_text("here")
     write_app(app, Experiment.from_dict(TABLE), {"out": str(out)})
-    with pytest.raises(paota.UserError, match=r"the deployment failed: the folder .* holds something already"):
+    with pytest.raises(paota.UserError, match=r"the deployment failed: '.*run' exists already and is not empty"):
         run_here(app, tmp_path / "federation", devices=DEVICES, run_config={}, secure=False, show=print)
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paota.deploy.answers import Answer, Refused, accept
-from paota.deploy.layout import Layout, Malformed
+from paota.deploy.answers import Refused, accept
 from paota.deploy.roster import Flight, Roster
+from paota.deploy.transport import Answer, Layout, Malformed
 
 LAYOUT = Layout(("0.bias", "0.weight"), ((2,), (2, 3)))
 START = np.arange(8, dtype=np.float32)
@@ -42,7 +42,7 @@ def test_a_device_in_flight_is_not_idle_and_an_answer_makes_it_idle_again() -> N
     assert flight is not None
     assert (flight.device, flight.version, flight.training) == (1, 0, 0)
     assert r.idle({100, 101, 102}) == [0, 1, 2]
-    assert r.depart(1, "b", 3, 8.0).training == 1  # every training has a number of its own
+    assert r.depart(1, "b", 3, 8.0).training == 1  # every training has another number
     assert r.incidents == {}
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with real devices, played through the real server and client in memory."""
+"""Failures of real devices, played through the real server and client in memory."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_one_bad_answer_costs_one_device_one_round(
     assert [(i["device"], i["kind"], i["count"]) for i in incidents] == [(0, kind, 1)]
     assert sum("device 0: " + kind in message for message in caplog.messages) == 1
     devices = result.devices
-    for k in (1, 2, 3):  # everybody finishes inside every period
+    for k in (1, 2, 3):  # all devices finish inside every period
         assert devices["round"][devices["device"] == k].tolist() == list(range(1, 9))
     missed = [] if fault == "twice" else [2]
     assert devices["round"][devices["device"] == 0].tolist() == [r for r in range(1, 9) if r not in missed]
@@ -179,7 +179,7 @@ def test_a_synchronous_round_does_not_wait_for_ever(tmp_path: Path) -> None:
 
 
 def test_a_round_without_anybody_to_ask_lasts_a_period(tmp_path: Path) -> None:
-    """Everybody is away from 7 s on, and back at 20 s; SCAFFOLD would have sent a shift to each."""
+    """All devices are away from 7 s to 20 s; SCAFFOLD would have sent a shift to each."""
     rule = {"name": "scaffold", "participants": K}
     table = {**TABLE, "rounds": 4, "algorithms": [rule], "plugins": [str(PLUGIN)], "model": {"name": "softmax"}}
     grid = make_grid(tmp_path, table)
@@ -205,7 +205,7 @@ def test_a_synchronous_round_takes_no_answer_of_an_earlier_one(tmp_path: Path) -
 
 
 class StuckGrid(MemoryGrid):
-    """As when a device dies during its upload: the pull of that one answer hangs."""
+    """A device dies during its upload, so the pull of that one answer hangs."""
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         wanted = list(message_ids)
@@ -242,8 +242,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from tests.flower.harness import make_grid, run
-from tests.flower.test_flower_faults import K, TABLE
+from helpers.deployment import make_grid, run
+from deploy.test_server import K, TABLE
 folder = Path(sys.argv[1])
 grid = make_grid(folder, TABLE)
 for k in range(K):
@@ -254,8 +254,8 @@ run(grid, folder)
 
 
 def test_after_kill_9_the_server_goes_on_with_the_same_model_version(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(root)], timeout=300, capture_output=True)
+    tests = Path(__file__).parents[1]
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(tests)], timeout=300, capture_output=True)
     assert killed.returncode == -9, killed.stderr.decode()
     saved = CheckpointFolder(tmp_path / "run" / "checkpoint-0").load()
     assert len(saved.history) == 5
@@ -284,7 +284,7 @@ class ServerDied(Exception):
 
 
 def dies(grid: MemoryGrid, when: float) -> None:
-    """The server ends in the midst of a run, as far as its folder is concerned by `kill -9`."""
+    """The server ends during a run. Its folder looks as after `kill -9`."""
 
     def end() -> None:
         raise ServerDied
@@ -302,7 +302,7 @@ def go_on(folder: Path, table: dict[str, Any]) -> tuple[paota.Result, MemoryGrid
 
 
 def test_a_resumed_deployment_holds_what_an_undisturbed_one_holds(tmp_path: Path) -> None:
-    """Nothing was in flight that counts, so even the models are the same: everybody trains again from the same version."""
+    """Nothing was in flight that counts, so even the models are the same: all devices train again from the same version."""
     table = {**TABLE, "algorithms": [{"name": "mifa"}, {"name": "paota"}], "plugins": [str(PLUGIN)], "rounds": 5}
     start_and_die(tmp_path, table, 3 * PERIOD_S + 1.0)
     resumed, grid = go_on(tmp_path, table)
@@ -326,8 +326,8 @@ def test_paota_plus_counts_on_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     whole, _ = deploy(tmp_path / "whole", table)
     start_and_die(tmp_path, table, 2 * PERIOD_S)
-    before = CheckpointFolder(tmp_path / "run" / "checkpoint-0").load().history.participants
-    assert 0 < sum(len(event.device) for event in before) < whole.metrics["ready"].sum()
+    before = CheckpointFolder(tmp_path / "run" / "checkpoint-0").load().history.rounds
+    assert 0 < sum(len(event.trainings.device) for event in before) < whole.metrics["ready"].sum()
     resumed, _ = go_on(tmp_path, table)
     assert resumed.metrics["ready"].tolist() == whole.metrics["ready"].tolist()
 
@@ -346,7 +346,7 @@ def test_a_resume_with_other_data_is_refused(tmp_path: Path) -> None:
     }
     start_and_die(tmp_path, table, 2 * PERIOD_S + 1.0)
     write_data()
-    with pytest.raises(paota.UserError, match=r"was made with other contents of '.*own\.npz'"):
+    with pytest.raises(paota.UserError, match=r"was made with other contents of '.*device_scores\.npz'"):
         go_on(tmp_path, table)
 
 
@@ -365,13 +365,13 @@ def test_where_nobody_was_ever_ready_it_is_said_that_nothing_was_learned(
     table = {**TABLE, "rounds": 2, "timing": {"latency": "per-device", "seconds": [100.0] * K}}
     result, _ = deploy(tmp_path, table)
     assert not result.metrics["ready"].any()
-    assert sum("paota: nobody was ever ready, so nothing was learned" in text for text in caplog.messages) == 1
+    assert sum("paota: no device was ever ready, so nothing was learned" in text for text in caplog.messages) == 1
 
 
 def test_a_folder_in_use_is_refused_unless_one_goes_on(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.tex").write_text("mine")
-    with pytest.raises(paota.UserError, match="holds something already"):
+    with pytest.raises(paota.UserError, match="exists already and is not empty"):
         deploy(tmp_path, TABLE)
     assert (tmp_path / "run" / "thesis.tex").read_text() == "mine"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,9 @@ def make_grid(folder: Path, table: dict[str, Any], kind: type[MemoryGrid] = Memo
     return kind(client(folder), JumpingClock(), run_config, latency_s)
 
 
-def run(grid: MemoryGrid, folder: Path) -> paota.Result:
+def run(grid: MemoryGrid, folder: Path, callbacks: Sequence[paota.Callback] = ()) -> paota.Result:
     context = Context(run_id=1, node_id=0, node_config={}, state=RecordDict(), run_config=grid.run_config)
-    return serve(grid, context, folder, clock=grid.clock)
+    return serve(grid, context, folder, clock=grid.clock, callbacks=callbacks)
 
 
 def deploy(

@@ -118,7 +118,7 @@ def listening_server(folder: Path, experiment: str = EXPERIMENT) -> Iterator[Ser
 
 def superlink_port(keys: Path) -> int:
     def find() -> list[int]:
-        lines = [w for w in processes_naming(str(keys)).values() if any(x.endswith(".superlink") for x in w)]
+        lines = [w for w in processes_naming(str(keys)).values() if "superlink" in w]
         return [int(words[words.index("--port") + 1]) for words in lines]
 
     wait_for("the SuperLink starts", find)

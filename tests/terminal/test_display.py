@@ -1,12 +1,15 @@
-"""The one progress display: what a person reads while a run, a sweep or a reproduction goes on."""
+"""The progress display of a run, a sweep or a reproduction."""
 
 import io
 import math
 import re
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
+from rich.text import Text
 
 from paota import Round, simulate
 from paota.experiment.experiment import Experiment
@@ -50,10 +53,34 @@ def test_a_run_counts_rounds_over_all_seeds_and_tells_of_divergence(stream):
     )  # fmt: skip
     display.end(None)
     warned, line = stream.getvalue().splitlines()
-    assert warned == "[red]mine: seed 1 diverged in round 2; the others go on"  # a label is never markup
+    assert warned == "[red]mine: seed 1 diverged in round 2; the others continue"  # a label is never markup
     mine, other = line.split(" | ")
-    assert re.fullmatch(r"\[red\]mine 6/8( .* rounds/s)? seed 1, accuracy 50.0%", mine)
+    assert re.fullmatch(r"\[red\]mine 6/8( .* rounds/s)? seed 1, accuracy 50.0%( 0:00:\d\d left)?", mine)
     assert other == "local-sgd 0/8 compiled in 1.5 s"
+
+
+def test_a_row_is_one_line_of_80_characters_and_lines_tell_the_time_left(stream, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    log, clock = io.StringIO(), iter(range(1000))
+    table = {**TABLE, "rounds": 1000, "algorithms": [{"name": "paota", "label": "paota-plus-with-a-long-label"}]}
+    with RunDisplay(stream, log) as display:
+        monkeypatch.setattr(display._bars, "get_time", lambda: float(next(clock)))
+        display.start(start_of(simulate.prepare(Experiment.from_dict(table))))
+        for number in (1, 2, 3):
+            monkeypatch.setattr(module, "REDRAW_S", -1.0)
+            display.round(replace(told("paota-plus-with-a-long-label", 0, number, 0.5), rounds=1000))
+        shown = [line.plain for line in drawn(display._bars, 80)]
+    assert len(shown) == 1
+    assert re.search(r"3/1000 +\S+ rounds/s +seed 0, accuracy 50.0% +0:16:37$", shown[0]), shown
+    assert re.search(r"3/1000 \S+ rounds/s seed 0, accuracy 50.0% \S+ left$", log.getvalue(), re.MULTILINE)
+
+
+def drawn(bars, width):
+    """The rows as they appear in a window of this width."""
+    lines = Console(file=io.StringIO(), width=width, force_terminal=True).render_lines(bars.get_renderable(), pad=False)
+    return [Text("".join(segment.text for segment in line).rstrip()) for line in lines]
 
 
 def test_where_there_is_no_terminal_a_line_comes_every_few_seconds(stream, monkeypatch):
@@ -68,7 +95,7 @@ def test_where_there_is_no_terminal_a_line_comes_every_few_seconds(stream, monke
 
 
 def test_output_in_a_file_gets_the_lines_beside_the_bars_of_the_terminal(stream, monkeypatch):
-    """`paota run > log.txt`, by somebody at a terminal."""
+    """The command `paota run > log.txt` in a terminal."""
     monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     log = io.StringIO()
@@ -100,4 +127,4 @@ def test_tasks_are_counted_weighed_and_failures_stay_on_the_screen(stream):
         assert (task.completed, task.total) == (9.5, 10.0)
     failed, line = stream.getvalue().splitlines()
     assert failed == "period = [6]: failed: its process was ended by SIGKILL [out of memory?]"
-    assert line == "sweeping 2/3 points period = 8"  # the one that is under way
+    assert re.fullmatch(r"sweeping 2/3 points period = 8( 0:00:\d\d left)?", line)  # the one that is under way

@@ -1,4 +1,4 @@
-"""What the terminal says at the end of a run: every column, and how many seeds got there."""
+"""The summary of a run in the terminal: every column, and how many seeds reached a target."""
 
 import io
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_milliseconds_are_not_rounded_away(result, monkeypatch, capsys) -> None:
     for run in result.trajectories:
         run.metrics["time_s"] = run.metrics["time_s"] / 1000
     show_summary(result)
-    assert "1/0.008" in capsys.readouterr().out
+    assert "1 (0.008)" in capsys.readouterr().out
 
 
 def test_a_score_of_another_name_is_no_percentage(result, monkeypatch, capsys) -> None:

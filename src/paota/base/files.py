@@ -46,6 +46,14 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
             temporary.unlink(missing_ok=True)
 
 
+def filled(template: Path, words: Mapping[str, str]) -> str:
+    """Return the text of a template file, with the value of each of the `words` for @WORD@."""
+    text = template.read_text(encoding="utf-8")
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text in UTF-8, as a whole or not at all."""
     with atomic(path) as stream:

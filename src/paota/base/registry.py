@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-from .errors import UserError, unknown_name
+from .errors import UserError, plain, unknown_name
 
 
 class Registry:
@@ -23,6 +23,7 @@ class Registry:
         needs: required methods of a thing; "a|b" requires one of the two.
         settings: whether a thing is a frozen dataclass whose fields are settings.
         aliases: names in other frameworks or papers -> names of built-in things.
+        options: settings that such a name needs as well, as a file would write them.
         built_in: "module:attribute" of the built-in things; underscores in a name stand for hyphens.
     """
 
@@ -33,9 +34,11 @@ class Registry:
         needs: tuple[str, ...] = (),
         settings: bool = True,
         aliases: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
         **built_in: str,
     ) -> None:
         self.kind, self.needs, self.settings, self.aliases = kind, needs, settings, aliases or {}
+        self.options = options or {}
         self._things: dict[str, object] = {name.replace("_", "-"): thing for name, thing in built_in.items()}
         self._built_in = frozenset(self._things)
         self._names: dict[object, str] = {}  # of everything ever registered: objects of a replaced class live on
@@ -57,7 +60,10 @@ class Registry:
 
     def unknown(self, name: str) -> UserError:
         """Return the error for a name that does not exist."""
-        return unknown_name(self.kind, name, self, self.aliases)
+        error = unknown_name(self.kind, name, self, self.aliases)
+        return (
+            UserError(f"{str(error)[:-1]} with {self.options[plain(name)]}?") if plain(name) in self.options else error
+        )
 
     def __contains__(self, name: str) -> bool:
         return name in set(self)
@@ -126,6 +132,7 @@ ALGORITHMS = Registry(
         "federated-averaging": "local-sgd",
         "fedsgd": "local-sgd",
         "sgd": "local-sgd",
+        "fedprox": "local-sgd",
         "async": "fedasync",
         "buffered": "fedbuff",
         "air-comp": "full-power",
@@ -136,6 +143,7 @@ ALGORITHMS = Registry(
         "top-k": "age-top-k",
         "round-robin": "age-based",
     },
+    options={"fedprox": "training={proximal=0.01}"},
     paota="paota.algorithms.paota:Paota",
     local_sgd="paota.algorithms.local_sgd:LocalSgd",
     paota_plus="paota.algorithms.paota_plus:PaotaPlus",

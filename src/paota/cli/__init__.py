@@ -1,4 +1,4 @@
-"""The command line. Nothing is imported before somebody answers for it: Ctrl-C gets its sentence from the start."""
+"""The command line. Imports come after the handler of Ctrl-C, so that it gets its sentence from the start."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..base.system import EXIT_CODE, leave
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code.
+    """Run one command and return its exit code.
 
-    0; 1 if something failed, 2 for a mistake of the user's, 3 if a run diverged, 130 after Ctrl-C.
+    The code is 0, 1 for a failure, 2 for a user's mistake, 3 if a run diverged, and 130 after Ctrl-C.
     """
     try:
-        from . import commands
+        from . import commands  # start-up time
 
         return commands.run(argv)
     except KeyboardInterrupt:
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def command() -> NoReturn:
-    """The program `paota`. It does not wait for a computation that was left behind, which nothing can break off."""
+    """Run the program `paota`. It does not wait for a computation that was left behind and cannot be stopped."""
     signal.signal(signal.SIGINT, leave)
     code = main()
     sys.stdout.flush()

@@ -1,26 +1,26 @@
-"""`paota new KIND NAME`: a working, tested starting point for an algorithm, a model, a channel, ... of your own."""
+"""`paota new KIND NAME`: a working and tested skeleton of your own algorithm, model, channel, ..."""
 
 from __future__ import annotations
 
 import argparse
 import keyword
 import re
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from ..base.errors import UserError, unknown_name
-from ..base.files import write_text
+from ..base.files import filled, write_text
 from ..base.registry import KINDS as REGISTRIES
+from ..base.types import Subcommands
 
+SKELETONS = Path(__file__).parent / "skeletons"
 KINDS = ("algorithm", "channel", "dataset", "latency", "model", "scheme")
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "new",
-        help="write the skeleton of an algorithm, model, channel, ... of your own",
-        description="Write NAME.py (which works as it stands), its test and an experiment that uses it, in this folder.",
+        help="write the skeleton of your own algorithm, model, channel, ...",
+        description="Write a working NAME.py, its test and an experiment that uses it into this folder.",
     )
     parser.add_argument("kind", metavar="|".join(KINDS), help="what to write")
     parser.add_argument("name", metavar="NAME", help="its name in experiment files, e.g. my-policy")
@@ -41,11 +41,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def skeleton(kind: str, name: str) -> dict[str, str]:
-    """File name -> text, for a thing of this kind called `name`."""
+    """Return the texts of the files of a skeleton, by file name."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or len(name) > 40:
-        raise UserError(
-            f"'{name}' does not name a thing of the kind {kind}: small letters, digits and hyphens, e.g. my-policy"
-        )
+        raise UserError(f"'{name}' is no name of a {kind}: use small letters, digits and hyphens, e.g. my-policy")
     registered = "algorithm" if kind == "scheme" else kind  # an algorithm brings its scheme
     if name in REGISTRIES[registered]:
         raise UserError(f"the {registered} '{name}' exists already")
@@ -54,14 +52,4 @@ def skeleton(kind: str, name: str) -> dict[str, str]:
         raise UserError(f"'{name}' is a word of Python itself: choose another name")
     words = {"NAME": name, "MODULE": module, "CLASS": "".join(part.capitalize() for part in name.split("-"))}
     files = {f"{module}.py": f"{kind}.py", f"test_{module}.py": f"test_{kind}.py", f"{module}.toml": f"{kind}.toml"}
-    return {file: _fill(_template(template), words) for file, template in files.items()}
-
-
-def _template(name: str) -> str:
-    return resources.files("paota.cli").joinpath("skeletons", f"{name}.in").read_text(encoding="utf-8")
-
-
-def _fill(text: str, words: dict[str, str]) -> str:
-    for word, value in words.items():
-        text = text.replace(f"@{word}@", value)
-    return text
+    return {file: filled(SKELETONS / f"{template}.in", words) for file, template in files.items()}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..base.errors import Interrupted, UserError
 from ..base.files import jsonable
 from ..base.rng import Seeds
 from ..base.system import EXIT_CODE, only_one, stop_on_ctrl_c
+from ..base.types import Subcommands, Table
 from ..callbacks.base import CallbackError
 from ..experiment.experiment import Experiment
 from ..results.folder import (
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 DIVERGED = 3  # exit code of a run that was computed and saved, but whose model is lost
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "run",
         help="run an experiment: one setting, several algorithms on identical draws",
@@ -55,26 +56,26 @@ def add_parser(commands: Any) -> None:
     add_callbacks(parser)
     parser.add_argument("--seeds", type=parse_seeds, default=1, metavar="N|A,B,...", help=SEEDS_HELP)
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-DATE-TIME)")
-    parser.add_argument("--resume", metavar="DIR", help="go on with an interrupted run, to the same bits")
+    parser.add_argument("--resume", metavar="DIR", help="resume an interrupted run; the results are bit-identical")
     add_trust(parser)
     parser.add_argument(
         "--checkpoint-every", type=float, default=10.0, metavar="S", help="seconds between checkpoints (default 10)"
     )
     parser.add_argument(
-        "--distributed", metavar="HOST:PORT", help="share the work with other machines: where process 0 can be reached"
+        "--distributed", metavar="HOST:PORT", help="share the work with other machines: address of process 0"
     )
+    parser.add_argument("--num-processes", type=int, metavar="N", help="with --distributed: number of processes")
     parser.add_argument(
-        "--num-processes", type=int, metavar="N", help="with --distributed: how many processes there are"
+        "--process-id", type=int, metavar="I", help="with --distributed: number of this process, 0 to N-1"
     )
-    parser.add_argument("--process-id", type=int, metavar="I", help="with --distributed: which one this is, 0 to N-1")
-    parser.add_argument("--live", action="store_true", help="show a page on this machine that fills while it runs")
+    parser.add_argument("--live", action="store_true", help="show a live dashboard on this machine")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON and nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress display")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.resume:
-        if is_finished(Path(args.resume)):  # nothing to do, and a script that resumes until done is served
+        if is_finished(Path(args.resume)):  # nothing to do: a script may resume until a run is done
             remove_leftovers(Path(args.resume))
             return _show(load(args.resume), Path(args.resume), args)
         folder, experiment, seeds = _unfinished(args)
@@ -88,13 +89,13 @@ def run(args: argparse.Namespace) -> int:
     if clustered and args.resume:
         raise UserError("--resume is for a single process: run it without --distributed")
 
-    from .. import simulate
-    from ..callbacks.stream import LiveStream
-    from ..results.checkpoint import Checkpoints
-    from ..terminal.display import RunDisplay
+    from .. import simulate  # start-up time
+    from ..callbacks.stream import LiveStream  # start-up time
+    from ..results.checkpoint import Checkpoints  # start-up time
+    from ..terminal.display import RunDisplay  # start-up time
 
     if clustered:
-        from ..engine.sharding import join_cluster
+        from ..engine.sharding import join_cluster  # start-up time
 
         if join_cluster(args.distributed, args.num_processes, args.process_id) > 0:
             simulate.execute(simulate.prepare(experiment, seeds=seeds))  # a helper: process 0 shows and writes
@@ -107,8 +108,8 @@ def run(args: argparse.Namespace) -> int:
     folder = folder or begin_folder(args.out or default_folder(experiment.name), plan.experiment, plan.seeds)
     checkpoints = Checkpoints(folder / CHECKPOINTS, identity, every_s=args.checkpoint_every)
     shown = [] if quiet else [RunDisplay(sys.stderr, sys.stdout)]
-    # A cluster's helpers would not know of a checkpoint, nor of a wish to stop.
-    more: dict[str, Any] = {} if clustered else {"checkpoints": checkpoints}
+    # The other processes of a cluster know nothing of checkpoints and of a request to stop.
+    more: Table = {} if clustered else {"checkpoints": checkpoints}
     try:
         with only_one(folder), stop_on_ctrl_c() as stop, _live_page(folder, wanted=args.live):
             result = simulate.execute(
@@ -117,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
             )  # fmt: skip
             finish_folder(result, folder)
     except Interrupted:
-        print(f"paota: interrupted, and saved; {go_on('run', folder, experiment)}", file=sys.stderr)
+        print(f"paota: interrupted; the run is saved; {go_on('run', folder, experiment)}", file=sys.stderr)
         return EXIT_CODE
     except CallbackError as error:
         print(f"paota: {error}; what is done is saved; {go_on('run', folder, experiment)}", file=sys.stderr)
@@ -125,18 +126,18 @@ def run(args: argparse.Namespace) -> int:
     return _show(result, folder, args)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _live_page(folder: Path, *, wanted: bool) -> Iterator[None]:
-    """A page of the run for as long as the block runs, and until an open browser has seen the end."""
+    """Serve a live page of the run during the block, and until an open browser has shown the end."""
     if not wanted:
         yield
         return
-    from ..studies.live.server import LiveServer
+    from ..studies.live.server import LiveServer  # start-up time
 
     try:
         server = LiveServer(folder)
         server.start()
-    except (UserError, RuntimeError) as error:  # no socket or no thread is left: the run goes on without
+    except (UserError, RuntimeError) as error:  # no socket or no thread is left: the run continues without
         print(f"paota: there is no live page: {error}", file=sys.stderr)
         yield
         return
@@ -146,7 +147,7 @@ def _live_page(folder: Path, *, wanted: bool) -> Iterator[None]:
 
 
 def _show(result: Result, folder: Path, args: argparse.Namespace) -> int:
-    from ..terminal.tables import divergences, show_summary
+    from ..terminal.tables import divergences, show_summary  # start-up time
 
     summary = result.summary
     if args.json:
@@ -161,17 +162,11 @@ def _show(result: Result, folder: Path, args: argparse.Namespace) -> int:
 
 
 def _unfinished(args: argparse.Namespace) -> tuple[Path, Experiment, Seeds]:
-    """The folder, experiment and seeds of a run to go on with."""
-    if (
-        args.experiment
-        or args.preset
-        or args.changes
-        or args.out
-        or args.stop_at is not None
-        or args.patience is not None
-    ):
+    """Return the folder, the experiment and the seeds of a run to resume."""
+    changed = args.experiment or args.preset or args.changes or args.out
+    if changed or args.stop_at is not None or args.patience is not None:
         raise UserError(
-            "--resume goes on with a run as it was: give it without a file, --preset, --set, --stop-at, --patience or --out"
+            "--resume continues a run as it was: give it without a file, --preset, --set, --stop-at, --patience or --out"
         )
     folder = Path(args.resume)
     seeds = read_unfinished(folder)

@@ -1,6 +1,6 @@
-"""Keys and certificates for a federation of one's own: a private CA, the SuperLink's certificate, a key for each node.
+"""Keys and certificates of a federation: a private CA, the SuperLink's certificate, a key for each node.
 
-Made with the `cryptography` package, which Flower brings along.
+They are made with the `cryptography` package, which Flower installs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def make_certificates(folder: Path, hosts: Sequence[str] = LOOPBACK, *, days: int = 365) -> None:
-    """`ca.crt`, `server.crt` and `server.key` for a SuperLink that is reached as any of `hosts`.
+    """Write `ca.crt`, `server.crt` and `server.key` for a SuperLink with the names and addresses `hosts`.
 
-    The CA's own key is thrown away: nobody can sign anything else with it.
+    The CA's key is not kept, so no further certificate can be signed with it.
     """
     ca_key, server_key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "paota federation CA")])
@@ -57,7 +57,7 @@ def make_certificates(folder: Path, hosts: Sequence[str] = LOOPBACK, *, days: in
 
 
 def make_node_key(folder: Path, name: str) -> Path:
-    """The key pair `name` and `name.pub` with which a SuperNode proves who it is; returns the private one's path."""
+    """Write the key pair `name` and `name.pub` that identifies a SuperNode. Return the path of the private key."""
     key = ec.generate_private_key(ec.SECP384R1())
     pem, ssh = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
     private = folder / name
@@ -82,7 +82,7 @@ def _usage(is_ca: bool) -> x509.KeyUsage:
 
 
 def _write_secret(path: Path, content: bytes) -> None:
-    """Readable by its owner only, from the first moment on; whatever had the name, a link included, is replaced."""
+    """Write a file that only its owner can read, from the first moment on. An older file or link is replaced."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
         stream.write(content)

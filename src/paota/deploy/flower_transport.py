@@ -1,11 +1,10 @@
-"""The post office of a deployment: orders and answers as Flower messages on a `Grid`."""
+"""The `Post` of a deployment: orders and answers as Flower messages on a `Grid`."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any
 
 import httpx
 import jax.numpy as jnp
@@ -13,14 +12,13 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
-from numpy.typing import NDArray
+from jaxtyping import Float
 
 from ..base.errors import one_line
+from ..base.types import Json
 from ..experiment.experiment import AlgorithmConfig
 from ..timing.latency import Latencies
-from .answers import Answer
-from .layout import Layout
-from .transport import Order
+from .transport import Answer, Layout, Order
 
 logger = logging.getLogger(__name__)
 
@@ -30,16 +28,14 @@ ERROR_KINDS = {
     ErrorCode.REPLY_MESSAGE_UNAVAILABLE: "expired",
     ErrorCode.CLIENT_APP_CRASHED: "crashed",
 }
-
-
-STUCK_S = 2.0  # real seconds after which a pull is left to itself
+STUCK_S = 2.0  # real seconds that one call waits for a pull
 
 
 class Mailbox:
-    """`Grid.pull_messages` that never holds anybody up.
+    """`Grid.pull_messages` without waiting.
 
-    A device that dies while it uploads leaves an announced answer without its content, and a pull waits minutes for
-    that. So each answer is pulled by a call of its own, in a thread; one that takes long is looked at again later.
+    A device that dies while it uploads leaves an announced answer without content, and pulling it takes minutes. Each
+    answer is therefore pulled in its own thread, and a slow pull is checked again later.
     """
 
     def __init__(self, grid: Grid, devices: int) -> None:
@@ -48,7 +44,7 @@ class Mailbox:
         self._running: dict[str, Future[list[Message]]] = {}
 
     def collect(self, messages: Iterable[str]) -> list[Message]:
-        """Whatever has arrived of the answers to `messages`."""
+        """Return the answers to `messages` that have arrived."""
         wanted = set(messages)
         new = {message: self._threads.submit(self._pull, message) for message in wanted - set(self._running)}
         self._running |= new
@@ -66,7 +62,7 @@ class Mailbox:
 
 
 class FlowerTransport:
-    """`coordinator.Post` over a Grid: messages are pushed and pulled, and nothing ever blocks for an answer."""
+    """A `Post` over Flower's Grid. Messages are pushed and pulled; no call blocks for an answer."""
 
     def __init__(
         self, grid: Grid, layout: Layout, entry: AlgorithmConfig, *, devices: int, ttl_s: float,
@@ -89,7 +85,7 @@ class FlowerTransport:
             return set()
 
     def joined(self) -> dict[int, int]:
-        """New nodes are asked which device they are; a node is asked again when it comes back after an absence."""
+        """Ask new nodes for their device and return the replies. A node that was absent is asked a second time."""
         here = self.reachable()
         self._known &= here
         new = sorted(here - self._known)
@@ -107,53 +103,56 @@ class FlowerTransport:
             node = self._asked.pop(reply.metadata.reply_to_message_id)
             device = self._device_of(reply, node)
             if device is None:
-                self._known.discard(node)  # ask again: it may only have been busy, or restarted in between
+                self._known.discard(node)  # ask again: it may have been busy or restarted
             else:
                 found[node] = device
         return found
 
     def send(
-        self, orders: Sequence[Order], model: NDArray[Any], shifts: NDArray[Any] | None = None
+        self, orders: Sequence[Order], model: Float[np.ndarray, " d"], shifts: Float[np.ndarray, "n d"] | None = None
     ) -> list[str | None]:
-        record = self._record(model)  # one for all messages: Flower stores and ships equal objects once
+        record = self._record(model)  # one for all messages: Flower stores and sends equal objects once
         messages = []
         for i, order in enumerate(orders):
-            content: dict[str, Any] = {"model": record, "order": ConfigRecord(self._words(order))}
+            content = RecordDict({"model": record, "order": self._order(order)})
             if shifts is not None:
                 content["shift"] = self._record(shifts[i])
-            address: dict[str, Any] = {"dst_node_id": order.node, "group_id": str(order.version), "ttl": self._ttl_s}
-            messages.append(Message(RecordDict(content), message_type=MessageType.TRAIN, **address))
+            messages.append(
+                Message(
+                    content, dst_node_id=order.node, message_type=MessageType.TRAIN, ttl=self._ttl_s,
+                    group_id=str(order.version),
+                )
+            )  # fmt: skip
         return self._push(messages)
 
-    def _record(self, vector: NDArray[Any]) -> ArrayRecord:
+    def _record(self, vector: Float[np.ndarray, " d"]) -> ArrayRecord:
         return ArrayRecord({name: Array(np.ascontiguousarray(a)) for name, a in self._layout.split(vector).items()})
 
     def fetch(self, messages: Collection[str]) -> list[Answer]:
         return [_open(reply) for reply in self._answers.collect(messages)]
 
-    def _words(self, order: Order) -> Any:
+    def _order(self, order: Order) -> ConfigRecord:
+        """Return the order as `LocalTask` reads it."""
         latency_s = 0.0
         if self._latencies is not None:
             latency_s = float(self._latencies(np.array([order.device]), np.array([order.training]))[0])
-        return {
-            "label": self._label,
-            "device": order.device,
-            "version": order.version,
-            "training": order.training,
-            "local-steps": self._training.local_steps,
-            "batch-size": self._training.batch_size,
-            "learning-rate": float(self._training.rate(jnp.asarray(order.version))),
-            "latency-s": latency_s * self._time_scale,
-        }
+        return ConfigRecord(
+            {
+                "label": self._label, "device": order.device, "version": order.version, "training": order.training,
+                "local-steps": self._training.local_steps, "batch-size": self._training.batch_size,
+                "learning-rate": float(self._training.rate(jnp.asarray(order.version))),
+                "latency-s": latency_s * self._time_scale,
+            }
+        )  # fmt: skip
 
     def _device_of(self, reply: Message, node: int) -> int | None:
-        """The device number in a hello, None if there is none; the reason is logged once a node."""
+        """Return the device number in a hello, None if there is none. The reason is logged once per node."""
         try:
             if reply.has_error():
                 problem = reply.error.reason
             else:
-                told: Any = reply.content.config_records["device"]
-                device, partitions = told["partition-id"], told["num-partitions"]
+                hello: Mapping[str, Json] = reply.content.config_records["device"]
+                device, partitions = hello["partition-id"], hello["num-partitions"]
                 registered = device if self._device_of_node is None else self._device_of_node.get(node)
                 if isinstance(device, int) and partitions == self._devices and device == registered:
                     return device
@@ -180,7 +179,7 @@ class FlowerTransport:
 
 
 def _open(reply: Message) -> Answer:
-    """Take an answer out of its envelope; whatever cannot be read is an error of that device, never of ours."""
+    """Return the content of a reply. A reply that cannot be read is an error of its device."""
     message = reply.metadata.reply_to_message_id
     if reply.has_error():
         kind = ERROR_KINDS.get(reply.error.code, "error")
@@ -188,5 +187,5 @@ def _open(reply: Message) -> Answer:
     try:
         arrays = {name: array.numpy() for name, array in reply.content.array_records["model"].items()}
         return Answer(message=message, arrays=arrays, numbers=dict(reply.content.metric_records["metrics"]))
-    except Exception as error:  # bytes from outside: NumPy and Flower raise many kinds
+    except Exception as error:  # untrusted bytes: NumPy and Flower raise many kinds of exceptions
         return Answer(message=message, error=f"it cannot be read ({error!r})", error_kind="unreadable")

@@ -1,4 +1,4 @@
-"""What has happened so far: the events of a deployment in the simulator's own terms, and their checkpoint."""
+"""The rounds of a deployment so far, in the simulator's terms, and their checkpoint."""
 
 from __future__ import annotations
 
@@ -6,121 +6,108 @@ import dataclasses
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Float
 
 from ..engine import PER_DEVICE, Log, RoundOutcome
-from ..experiment.experiment import AlgorithmConfig
 from ..results import checkpoint as codec
-from ..results.result import Trajectory
-from ..simulate import PreparedRun
-from ..simulate.records import trajectory_of
 from ..timing.timeline import COLUMNS, Timeline, Trainings
-from .answers import Arrival
+from .answers import Arrival, trainings_of
 from .roster import Incident
 
 STATE = "state.npz"
+NOT_EVALUATED = (math.nan, math.nan, math.nan)
+
+Evaluation = tuple[float, float, float]  # accuracy, loss, F(w); NaN where the model was not evaluated
+
+
+@dataclass(kw_only=True)
+class PlayedRound:
+    """One aggregation: when, of which trainings, and its outcome."""
+
+    time_s: float
+    trainings: Trainings
+    evaluation: Evaluation
+    noise_std: float
+    per_device: Float[np.ndarray, "columns n"]  # PER_DEVICE
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the round as arrays for a file; `of` takes them back."""
+        return {
+            "time_s": np.array(self.time_s, float), "judged": np.array(self.evaluation, float),
+            "noise_std": np.array(self.noise_std, float), "per_device": self.per_device,
+            **{name: getattr(self.trainings, name) for name in COLUMNS},
+        }  # fmt: skip
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray]) -> PlayedRound:
+        return cls(
+            time_s=float(arrays["time_s"]), evaluation=tuple(arrays["judged"].tolist()),
+            noise_std=float(arrays["noise_std"]), per_device=arrays["per_device"],
+            trainings=Trainings._make([*(arrays[name] for name in COLUMNS), 0]),
+        )  # fmt: skip
 
 
 @dataclass
 class History:
-    """One entry an aggregation."""
+    """All rounds, and how the run ended."""
 
-    initial: tuple[float, float, float] = (math.nan,) * 3  # judgement of version 0
-    time_s: list[float] = field(default_factory=list)
-    participants: list[Trainings] = field(default_factory=list)
-    evaluations: list[tuple[float, float, float]] = field(default_factory=list)  # accuracy, loss, F; NaN: not looked at
-    noise_std: list[float] = field(default_factory=list)
-    per_device: list[NDArray[Any]] = field(default_factory=list)  # [columns, n]: PER_DEVICE
+    initial: Evaluation = NOT_EVALUATED  # of version 0
+    rounds: list[PlayedRound] = field(default_factory=list)
     diverged_round: int | None = None
-    stopped_round: int | None = None  # by `evaluation.stop_at` or `patience`
+    stopped_round: int | None = None  # by `evaluation.stop_at`, `evaluation.patience` or a callback
 
     def __len__(self) -> int:
-        return len(self.time_s)
+        return len(self.rounds)
 
-    def append(self, time_s: float, arrivals: Sequence[Arrival], outcome: RoundOutcome) -> None:
-        flights = [arrival.flight for arrival in arrivals]
-        self.time_s.append(time_s)
-        self.participants.append(
-            Trainings(
-                np.array([f.device for f in flights], np.int64),
-                np.array([f.version for f in flights], np.int64),
-                np.array([f.training for f in flights], np.int64),
-                np.array([f.start_s for f in flights]),
-                np.array([a.finish_s for a in arrivals]),
+    def append(self, time_s: float, arrivals: Sequence[Arrival], outcome: RoundOutcome, train_loss: float) -> None:
+        """Add the round that has turned `arrivals` into `outcome`."""
+        self.rounds.append(
+            PlayedRound(
+                time_s=time_s, evaluation=(math.nan, math.nan, train_loss), noise_std=float(outcome.noise_std),
+                trainings=trainings_of([a.flight for a in arrivals], [a.finish_s for a in arrivals]),
+                per_device=np.array([getattr(outcome, name) for name in PER_DEVICE], float),
             )
-        )
-        self.evaluations.append((math.nan,) * 3)
-        self.noise_std.append(float(outcome.noise_std))
-        self.per_device.append(np.array([getattr(outcome, name) for name in PER_DEVICE], float))
+        )  # fmt: skip
         if not np.isfinite(outcome.model).all():
             self.diverged_round = len(self)
 
-    def event(self, index: int) -> dict[str, NDArray[Any]]:
-        """One aggregation as arrays: `add` takes them back."""
-        scalars = {"time_s": self.time_s[index], "judged": self.evaluations[index], "noise_std": self.noise_std[index]}
-        arrays = {name: np.array(value, float) for name, value in scalars.items()}
-        return {
-            **arrays,
-            "per_device": self.per_device[index],
-            **{name: getattr(self.participants[index], name) for name in COLUMNS},
-        }
+    def timeline(self, first: int = 0) -> Timeline:
+        """Return the rounds after the first `first` as the events of a timeline."""
+        events = ((played.time_s, played.trainings) for played in self.rounds[first:])
+        return dataclasses.replace(Timeline.build(events), first=first)
 
-    def add(self, event: Mapping[str, NDArray[Any]]) -> None:
-        self.time_s.append(float(event["time_s"]))
-        self.evaluations.append(tuple(event["judged"].tolist()))
-        self.noise_std.append(float(event["noise_std"]))
-        self.per_device.append(event["per_device"])
-        self.participants.append(Trainings._make([*(event[name] for name in COLUMNS), 0]))
-
-    def timeline(self) -> Timeline:
-        return Timeline.build(zip(self.time_s, self.participants, strict=True))
-
-    def trajectory(
-        self, prepared: PreparedRun, entry: AlgorithmConfig, seed: int, model: NDArray[Any], compute_s: float
-    ) -> Trajectory:
-        """The same columns as the simulator's, made by the simulator's functions."""
-        return trajectory_of(
-            prepared, entry, seed, self.timeline(), self._log(), self.initial,
-            model=model, diverged_round=self.diverged_round, compute_s=compute_s, stopped_round=self.stopped_round,
-            # Real devices were as long at work as they were; what the simulator imagines beside that is not theirs.
-            costs=replace(prepared.costs[entry.label, seed], attendance=None, downloads=None, block_s=0.0),
-        )  # fmt: skip
-
-    def _log(self) -> Log:
-        width = max(1, *(block.shape[1] for block in self.per_device), 1)
-        padded = np.full((len(PER_DEVICE), len(self), width), np.nan)
-        for event, block in enumerate(self.per_device):
-            padded[:, event, : block.shape[1]] = block
-        accuracy, loss, train_loss = np.array(self.evaluations, float).reshape(-1, 3).T
-        finite = np.ones(len(self), bool)
-        if self.diverged_round is not None:
-            finite[self.diverged_round - 1 :] = False
-        columns: dict[str, Any] = {
-            "test_accuracy": accuracy, "test_loss": loss, "train_loss": train_loss,
-            "noise_std": np.array(self.noise_std), "finite": finite,
-            "score_by_label": np.full((len(self), 0), np.nan),  # what devices hold stays with them
+    def log(self, first: int = 0) -> Log:
+        """Return the same rounds as the engine would log them."""
+        played = self.rounds[first:]
+        width = max([1, *(one.per_device.shape[1] for one in played)])
+        padded = np.full((len(PER_DEVICE), len(played), width), np.nan)
+        for event, one in enumerate(played):
+            padded[:, event, : one.per_device.shape[1]] = one.per_device
+        accuracy, loss, train_loss = np.array([one.evaluation for one in played], float).reshape(-1, 3).T
+        finite = np.arange(first, len(self)) < (len(self) if self.diverged_round is None else self.diverged_round - 1)
+        return Log(  # on the host a log holds NumPy arrays
+            accuracy, loss, train_loss, np.array([one.noise_std for one in played]), finite,  # type: ignore[arg-type]
+            np.full((len(played), 0), np.nan),  # type: ignore[arg-type]  # devices keep their scores to themselves
             **dict(zip(PER_DEVICE, padded, strict=True)),
-        }  # fmt: skip
-        return Log(**columns)
+        )  # fmt: skip
 
 
 @dataclass(kw_only=True)
 class Checkpoint:
-    """Everything that the server needs to go on with the same model version; what was in flight is lost."""
+    """Everything the server needs to resume from the newest model. Trainings that were in flight are lost."""
 
     label: str
     history: History
-    model: NDArray[Any]  # w^r, [d]
-    previous_model: NDArray[Any]  # w^(r-1), [d]
-    state: list[NDArray[Any]]  # leaves of the algorithm's own state
+    model: Float[np.ndarray, " d"]  # w^r
+    previous_model: Float[np.ndarray, " d"]  # w^(r-1)
+    state: list[np.ndarray]  # leaves of the algorithm's own state
     trainings: list[int]  # begun so far, by device
     incidents: list[Incident]
-    in_flight: int  # trainings nobody will wait for after a restart
+    in_flight: int  # trainings that a restart loses
     lost: int = 0  # trainings lost by restarts so far
     restarts: int = 0
     compute_s: float = 0.0
@@ -132,64 +119,64 @@ class Checkpoint:
 class CheckpointFolder:
     """A checkpoint on disk. Saving costs as much in the last round as in the first.
 
-    `round-000001.npz`, ... hold one aggregation each and are written once (the newest again when it is judged).
-    `state.npz` holds the rest; it is written last, and says how many rounds count.
+    `round-000001.npz`, ... hold one aggregation each and are written once (the newest again after its evaluation).
+    `state.npz` holds the rest. It is written last, and says how many rounds count.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._rounds = 0  # written so far
-        self._evaluated: tuple[float, ...] = ()  # of the newest of them
+        self._evaluated = NOT_EVALUATED  # of the newest of them
 
     def save(self, checkpoint: Checkpoint) -> None:
-        c, h = checkpoint, checkpoint.history
+        """Write what has changed since the last call."""
+        c, rounds = checkpoint, checkpoint.history.rounds
         self.path.mkdir(exist_ok=True)
         newest_changed = self._rounds > 0 and not np.array_equal(
-            h.evaluations[self._rounds - 1], self._evaluated, equal_nan=True
+            rounds[self._rounds - 1].evaluation, self._evaluated, equal_nan=True
         )
-        for event in range(self._rounds - newest_changed, len(h)):
-            codec.write(self._round(event), {"round": event + 1}, h.event(event))
-        self._rounds, self._evaluated = len(h), h.evaluations[-1] if h.evaluations else ()
+        for event in range(self._rounds - newest_changed, len(rounds)):
+            codec.write(self._round(event), {"round": event + 1}, rounds[event].arrays())
+        self._wrote(rounds)
         facts = {
-            "rounds": len(h), "diverged_round": h.diverged_round, "stopped_round": h.stopped_round,
-            "label": c.label, "in_flight": c.in_flight,
-            "lost": c.lost, "restarts": c.restarts, "compute_s": c.compute_s, "finished": c.finished,
+            "rounds": len(rounds), "diverged_round": c.history.diverged_round, "stopped_round": c.history.stopped_round,
             "incidents": [dataclasses.asdict(incident) for incident in c.incidents],
-            "lengths": {str(device): length for device, length in c.lengths.items()},
-            "first_s": {str(device): first_s for device, first_s in c.first_s.items()},
+            **{name: {str(k): value for k, value in getattr(c, name).items()} for name in ("lengths", "first_s")},
+            **{name: getattr(c, name) for name in ("label", "in_flight", "lost", "restarts", "compute_s", "finished")},
         }  # fmt: skip
         arrays = {
-            "initial": np.array(h.initial), "model": c.model, "previous_model": c.previous_model,
+            "initial": np.array(c.history.initial), "model": c.model, "previous_model": c.previous_model,
             "trainings": np.array(c.trainings, np.int64), **{f"state.{i}": leaf for i, leaf in enumerate(c.state)},
         }  # fmt: skip
         codec.write(self.path / STATE, facts, arrays)
 
     def load(self) -> Checkpoint | None:
-        """What was saved, or None if nothing was."""
+        """Return what was saved, None if there is nothing."""
         if not (self.path / STATE).exists():
             return None
         facts, arrays = codec.read(self.path / STATE)
         try:
+            rounds = [PlayedRound.of(codec.read(self._round(event))[1]) for event in range(facts.pop("rounds"))]
             ends = {name: facts.pop(name) for name in ("diverged_round", "stopped_round")}
-            history = History(initial=tuple(arrays.pop("initial").tolist()), **ends)
-            for event in range(facts.pop("rounds")):
-                history.add(codec.read(self._round(event))[1])
-            state = codec.numbered(arrays, "state")
+            for name in ("lengths", "first_s"):
+                facts[name] = {int(device): float(value) for device, value in facts[name].items()}
             made = Checkpoint(
-                history=history, model=arrays["model"], previous_model=arrays["previous_model"], state=state,
-                trainings=arrays["trainings"].tolist(),
-                lengths={int(device): float(length) for device, length in facts.pop("lengths").items()},
-                first_s={int(device): float(first_s) for device, first_s in facts.pop("first_s").items()},
-                incidents=[Incident(**i) for i in facts.pop("incidents")],
+                history=History(tuple(arrays.pop("initial").tolist()), rounds, **ends),
+                model=arrays["model"], previous_model=arrays["previous_model"], state=codec.numbered(arrays, "state"),
+                trainings=arrays["trainings"].tolist(), incidents=[Incident(**i) for i in facts.pop("incidents")],
                 **facts,
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise codec.not_ours(self.path / STATE, error) from None
-        self._rounds, self._evaluated = len(history), history.evaluations[-1] if history.evaluations else ()
+        self._wrote(rounds)
         return made
 
     def remove(self) -> None:
+        """Delete the checkpoint."""
         shutil.rmtree(self.path)
+
+    def _wrote(self, rounds: Sequence[PlayedRound]) -> None:
+        self._rounds, self._evaluated = len(rounds), rounds[-1].evaluation if rounds else NOT_EVALUATED
 
     def _round(self, event: int) -> Path:
         return self.path / f"round-{event + 1:06d}.npz"

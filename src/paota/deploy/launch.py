@@ -1,99 +1,45 @@
-"""An experiment on this machine as a real deployment: write the app, start a federation, run, show, stop everything."""
+"""A deployment from this machine: write the Flower app, start the processes, run, show the log, stop everything."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from ..base.errors import UserError, printable
 from ..base.files import read_json, to_toml
 from ..base.registry import DATASETS
 from ..experiment.experiment import Experiment
-from .federation import LocalFederation, toml_word
-from .relay import relay
+from .gateway import relay
+from .processes import PROGRAMS, LocalFederation, toml_word
 from .settings import Deployment
 
 MAX_LOCAL_DEVICES = 32  # each is two processes at rest and a third while it trains
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 LEVEL = re.compile(r"^(INFO|WARNING|ERROR)\s*:\s*")
 
-SERVER = """\
-from pathlib import Path
 
-from flwr.app import Context
-from flwr.serverapp import Grid, ServerApp
-
-from paota.deploy import serve
-
-app = ServerApp()
-
-
-@app.main()
-def main(grid: Grid, context: Context) -> None:
-    serve(grid, context, Path(__file__).parent.parent)
-"""
-CLIENT = """\
-from pathlib import Path
-
-from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
-
-from paota.deploy import answer_hello, answer_order, prepare_jax, train_with_jax
-
-FOLDER = Path(__file__).parent.parent
-app = ClientApp()
-
-
-@app.query()
-def hello(message: Message, context: Context) -> Message:
-    return answer_hello(message, context, prepare_jax(context, FOLDER))
-
-
-@app.train()
-def train(message: Message, context: Context) -> Message:
-    return answer_order(message, context, train_with_jax(context, FOLDER))
-"""
-PROJECT = """\
-[project]
-name = "paota-deployment"
-version = "1.0.0"
-description = "A paota experiment on Flower"
-license = "MIT"
-dependencies = ["paota[flower]"]
-
-[tool.flwr.app]
-publisher = "paota"
-
-[tool.flwr.app.components]
-serverapp = "deployment.server_app:app"
-clientapp = "deployment.client_app:app"
-
-[tool.flwr.app.config]
-"""
-
-
-def write_app(folder: Path, experiment: Experiment, run_config: Mapping[str, Any]) -> None:
-    """A complete Flower app for `experiment`: `flwr run` takes it as it is."""
+def write_app(folder: Path, experiment: Experiment, run_config: Mapping[str, object]) -> None:
+    """Write a complete Flower app for `experiment` into `folder`. `run_config` replaces defaults of `Deployment`."""
     table = experiment.to_dict()
     dataset = str(table["data"]["dataset"])
-    if dataset not in DATASETS:  # a path: the app lives elsewhere
+    if dataset not in DATASETS:  # a path, relative to the experiment file
         table["data"]["dataset"] = str((experiment.base / dataset).resolve())
     (folder / "deployment").mkdir(parents=True)
     (folder / "experiment.toml").write_text(to_toml(table), encoding="utf-8")
     (folder / "deployment" / "__init__.py").write_text("")
-    (folder / "deployment" / "server_app.py").write_text(SERVER)
-    (folder / "deployment" / "client_app.py").write_text(CLIENT)
+    for name in ("server_app.py", "client_app.py"):
+        (folder / "deployment" / name).write_text((PROGRAMS / f"{name}.in").read_text(encoding="utf-8"))
     every_setting = {key.replace("_", "-"): value for key, value in dataclasses.asdict(Deployment()).items()}
-    config = {**every_setting, **run_config}  # `flwr run --run-config` can only change what stands here
+    config = {**every_setting, **run_config}  # `flwr run --run-config` changes only settings in the file
     lines = "".join(f"{key} = {toml_word(value)}\n" for key, value in config.items())
-    (folder / "pyproject.toml").write_text(PROJECT + lines, encoding="utf-8")
+    project = (PROGRAMS / "pyproject.toml.in").read_text(encoding="utf-8")
+    (folder / "pyproject.toml").write_text(project + lines, encoding="utf-8")
 
 
 def check_size(devices: int) -> None:
+    """Raise a `UserError` for more devices than one machine can run."""
     if devices > MAX_LOCAL_DEVICES:
         raise UserError(
             f"data.devices = {devices} means {devices} SuperNodes on this machine, and at most {MAX_LOCAL_DEVICES} are "
@@ -102,14 +48,20 @@ def check_size(devices: int) -> None:
 
 
 def run_here(
-    app: Path, work: Path, *, devices: int, run_config: Mapping[str, Any], secure: bool = True,
+    app: Path, work: Path, *, devices: int, run_config: Mapping[str, object], secure: bool = True,
     show: Callable[[str], None] = print, keys: Path | None = None, gateway_socket: str | None = None,
     warm: bool = True,
 ) -> None:  # fmt: skip
-    """Start SuperLink and `devices` SuperNodes, run `app` on them, stop them all. `work` keeps their logs.
+    """Start a SuperLink and SuperNodes, run `app` on them, and stop them all.
 
-    With `gateway_socket` no SuperNode is started here: devices elsewhere come in through the gateway behind it. With
-    `warm=False` client processes start as slowly as Flower starts them.
+    Args:
+        app: the folder of the Flower app.
+        work: a folder that keeps the logs.
+        devices: K.
+        run_config: settings of the app to change.
+        secure, keys, warm: as for `LocalFederation`.
+        show: prints a line.
+        gateway_socket: the socket file of a gateway for devices on other machines; None: all devices are here.
     """
     if gateway_socket is None:
         check_size(devices)
@@ -125,9 +77,9 @@ def run_here(
                 f"waiting for {devices} devices; each: paota device THIS-MACHINE:PORT --keys DIR --device K --devices {devices}"
             )
         config = {**run_config, "nodes": ",".join(map(str, federation.node_ids))}
-        run = federation.run_app(app, config, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        run = federation.run_app(app, config)
         assert run.stdout is not None
-        for raw in run.stdout:  # for the user to read: what devices say is among it, so nothing is concluded from it
+        for raw in run.stdout:  # only shown, never interpreted: it contains texts of devices
             line = printable(LEVEL.sub("", COLOUR.sub("", raw.decode(errors="replace")).strip()))
             if line:
                 show(line)

@@ -1,8 +1,7 @@
 """The server on the wall clock: it drives a scheme's coroutine with the trainings of real devices.
 
-It knows a clock and a post office (`Post`), not Flower. Times are seconds of the experiment: real seconds divided by the
-deployment's `time_scale`. Devices may fail, vanish and come back; a device that the scheme has started and that lost its
-training is sent the newest model again.
+It knows a `Clock` and a `Post`, not Flower. Times are simulated seconds: real seconds divided by the deployment's
+`time_scale`. Devices may fail, vanish and come back. A device whose training was lost is sent the newest model again.
 """
 
 from __future__ import annotations
@@ -10,45 +9,44 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import overload
+from collections.abc import Callable, Collection, Sequence
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Float, Int
 
 from ..base.errors import UserError
 from ..base.rng import Purpose, host_rng
 from ..timing.scheme import Devices, Scheme, Server, Wait, share_of
 from ..timing.timeline import Trainings
 from .aggregation import Aggregator
-from .answers import Arrival, Refused, accept
-from .clock import Clock, Pace
+from .answers import Arrival, Influence, Refused, accept, trainings_of
 from .history import Checkpoint, History
-from .influence import Influence
-from .roster import Roster
-from .transport import Order, Post
+from .roster import Groups, Roster
+from .settings import Pace
+from .transport import Clock, Order, Post
 
 logger = logging.getLogger(__name__)
 
 
 class DeployedServer(Server):
-    """One algorithm of the experiment from version 0, or from a checkpoint, to its end."""
+    """One algorithm of the experiment from version 0, or from a checkpoint, to its end.
+
+    `save` writes a checkpoint. `notify` is called after every round and returns whether to stop there.
+    """
 
     def __init__(
         self, *, aggregator: Aggregator, post: Post, clock: Clock, pace: Pace, seed: int, label: str,
         evaluate_every: int, influence: Influence, max_staleness: int | None, save: Callable[[Checkpoint], None],
-        resume: Checkpoint | None = None, advanced: Callable[[History], None] = lambda history: None,
-        wants_to_stop: Callable[[History], bool] = lambda history: False,
+        notify: Callable[[History], bool], resume: Checkpoint | None = None,
     ) -> None:  # fmt: skip
         self.aggregator, self.post, self.clock, self.pace = aggregator, post, clock, pace
         self.devices, self.period_s = aggregator.num_devices, pace.period_s
         self.seed, self.label, self.evaluate_every = seed, label, evaluate_every
-        self.influence, self.max_staleness, self.save, self.advanced = influence, max_staleness, save, advanced
-        self.wants_to_stop = wants_to_stop
+        self.influence, self.max_staleness, self.save, self.notify = influence, max_staleness, save, notify
         self.roster = Roster(self.devices, pace.patience_s)
         self.history = History()
-        self.wanted: set[int] = set()  # devices that the scheme wants to train, one by one
+        self.wanted: set[int] = set()  # devices that the scheme has started, one by one
         self.finished: dict[int, Arrival] = {}  # by device: arrived, and neither aggregated nor started again
         self.held: dict[tuple[int, int], Arrival] = {}  # by device and training: started again, not yet aggregated
         self.groups = Groups(self.devices)
@@ -56,14 +54,14 @@ class DeployedServer(Server):
         self.restarts = self.lost = 0
         self.compute_s = 0.0
         if resume is not None:
-            self._go_on_from(resume)
+            self._resume(resume)
         self._zero = clock.now()
 
     def run(self, scheme: Scheme, *, wait_for_devices: bool) -> Checkpoint:
-        """Drive the scheme to the end of the experiment.
+        """Drive the scheme to the end of the experiment and return the last checkpoint.
 
-        After a restart the scheme begins anew with the newest model. `wait_for_devices`: wait for what is in flight at
-        the end, so that the next algorithm finds the devices idle.
+        After a restart the scheme starts with the newest model. `wait_for_devices`: wait at the end for trainings in
+        flight, so that the devices are idle when the next algorithm begins.
         """
         self._begin()
         steps = scheme.run(self)
@@ -96,7 +94,7 @@ class DeployedServer(Server):
             self._send_wanted()
 
     def aggregate(self, trainings: Trainings) -> None:
-        """Aggregate, and save before any device is told: a restarted server knows at least what the devices know."""
+        """Aggregate, and save before any device gets the model: a restarted server knows every version in use."""
         if self._over:
             return
         pairs = list(zip(trainings.device.tolist(), trainings.training.tolist(), strict=True))
@@ -108,14 +106,14 @@ class DeployedServer(Server):
             self.roster.note(device, kind, detail, time_s)
         outcome = self.aggregator.play_round(time_s, arrivals, group=trainings.group, aborted=self.aborted)
         self.aborted = 0
-        self.history.append(time_s, arrivals, outcome)
-        self.history.evaluations[-1] = (math.nan, math.nan, self.aggregator.train_loss(arrivals))
+        self.history.append(time_s, arrivals, outcome, self.aggregator.train_loss(arrivals))
         self.compute_s += time.perf_counter() - begin
-        self._forget_versions()
+        flights = [a.flight for a in (*self.finished.values(), *self.held.values())] + [*self.roster.flights.values()]
+        self.aggregator.forget_versions({flight.version for flight in flights})
         self.save(self._checkpoint())
 
     def abort(self, device: Devices) -> None:
-        """Flower cannot stop a device at work. It is free for the next model at once, and its late result is dropped."""
+        """End trainings. Flower cannot stop a device at work: it gets the next model, and its late result is dropped."""
         chosen = set(device.tolist())
         self.wanted -= chosen
         self.aborted += self.roster.abort(chosen)
@@ -126,24 +124,23 @@ class DeployedServer(Server):
     @property
     def under_way(self) -> Trainings:
         flights = sorted(self.roster.flights.values(), key=lambda flight: flight.device)
-        columns = [(f.device, f.version, f.training, f.start_s, math.nan) for f in flights]
-        return _as_trainings(columns)
+        return trainings_of(flights, [math.nan] * len(flights))
 
     def present(self) -> Devices:
         return np.array(self._idle(), np.int64)
 
     def draw(self, count: int) -> Devices:
-        """The simulator's draw; devices that are not idle are replaced by others drawn after them."""
+        """Return the simulator's draw. Devices that are not idle are replaced by others, drawn after them."""
         rng = host_rng(self.seed, Purpose.SELECTION, self.round)
         chosen = rng.choice(self.devices, min(count, self.devices), replace=False)
         here, spare = (order[np.isin(order, self.present())] for order in (chosen, rng.permutation(self.devices)))
         spare = spare[~np.isin(spare, chosen)]
         return np.sort(np.concatenate([here, spare[: count - len(here)]]))
 
-    def random_order(self) -> Devices:
+    def random_order(self) -> Int[np.ndarray, " K"]:
         return host_rng(self.seed, Purpose.SELECTION, self.round).permutation(self.devices)
 
-    def first_training_s(self, device: Devices) -> NDArray[np.float64]:
+    def first_training_s(self, device: Devices) -> Float[np.ndarray, " n"]:
         return np.array([self.groups.first_s[k] for k in device.tolist()], float)
 
     def by_speed(self, groups: int) -> Sequence[Devices]:
@@ -156,8 +153,8 @@ class DeployedServer(Server):
     # ---- what a scheme waits for --------------------------------------------------------------------------------
 
     def _answer(self, wait: Wait) -> Trainings | None:
-        """Receive until `wait` is over; None: the experiment has ended."""
-        self._look_back()
+        """Receive until `wait` is over and return its trainings; None at the end of the experiment."""
+        self._end_round()
         if wait.until_s is not None and self.now_s > wait.until_s + self.period_s:  # no burst of empty rounds
             logger.warning("%.1f s: a deadline was missed by more than a period: the clock is set back", self.now_s)
             self._zero = self.clock.now() - wait.until_s * self.pace.time_scale
@@ -174,40 +171,38 @@ class DeployedServer(Server):
                 if wait.groups is not None:
                     self._send_lost_groups()
                 if not self.roster.flights and not self.finished:  # no device is there: an empty round passes
-                    self.aggregate(_as_trainings([]))
+                    self.aggregate(trainings_of([], []))
                     return self._handed_over(wait, [])
             until = math.inf if latest_s is None else self._zero + latest_s * self.pace.time_scale
             self.clock.sleep_until(min(until, self.clock.now() + self.pace.poll_real_s))
         return None
 
     def _done(self, wait: Wait) -> list[Arrival] | None:
-        """The arrivals that end a wait for some of them, None if it goes on."""
+        """Return the arrivals that end a wait for some of them, None while it lasts."""
         if wait.count is not None:
-            first = _by_time(self.finished.values())[: wait.count]
+            first = sorted(self.finished.values(), key=lambda a: (a.finish_s, a.flight.device))[: wait.count]
             return first if len(first) == wait.count or (first and not self.roster.flights) else None
         if wait.share is not None:
             enough = share_of(wait.share, len(self.roster.node_of))
             return list(self.finished.values()) if len(self.finished) >= enough else None
         if wait.groups is not None:
-            group = self.groups.complete(self.finished, {flight.device for flight in self.roster.flights.values()})
+            finish_s = {device: arrival.finish_s for device, arrival in self.finished.items()}
+            group = self.groups.complete(finish_s, self.roster.at_work)
             return None if group is None else [a for k, a in self.finished.items() if self.groups.of[k] == group]
         return None
 
-    def _handed_over(self, wait: Wait, done: list[Arrival] | None) -> Trainings:
+    def _handed_over(self, wait: Wait, done: Collection[Arrival] | None) -> Trainings:
         arrivals = sorted(self.finished.values() if done is None else done, key=lambda a: a.flight.device)
-        columns = [
-            (a.flight.device, a.flight.version, a.flight.training, a.flight.start_s, a.finish_s) for a in arrivals
-        ]
         group = self.groups.of[arrivals[0].flight.device] if wait.groups is not None and arrivals else 0
-        return _as_trainings(columns)._replace(group=group)
+        return trainings_of([a.flight for a in arrivals], [a.finish_s for a in arrivals], group)
 
     @property
     def _over(self) -> bool:
-        """Whether no further aggregation is to come."""
+        """True after the last aggregation."""
         if self.history.diverged_round is not None or self.history.stopped_round is not None:
             return True
         if self.pace.updates is not None:
-            sizes = [len(trainings.device) for trainings in self.history.participants]
+            sizes = [len(played.trainings.device) for played in self.history.rounds]
             return sum(size or self.pace.participants for size in sizes) >= self.pace.updates
         return self.pace.rounds is not None and self.round >= self.pace.rounds
 
@@ -217,7 +212,7 @@ class DeployedServer(Server):
     # ---- inside -------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Wait for the devices, then start the experiment's clock (where it stood, after a restart)."""
+        """Wait for the devices, then start the experiment's clock. After a restart, it continues from the last round."""
         latest = self.clock.now() + self.pace.join_real_s
         while len(self._welcome()) < self.devices and self.clock.now() < latest:
             self.clock.sleep_until(min(latest, self.clock.now() + self.pace.poll_real_s))
@@ -229,8 +224,8 @@ class DeployedServer(Server):
             self.history.initial = self.aggregator.evaluate()
         self.aggregator.warm_up()
         logger.info("%s: %d of %d devices are here", self.label, here, self.devices)
-        self._look_back()
-        elapsed_s = self.history.time_s[-1] if self.history.time_s else 0.0
+        self._end_round()
+        elapsed_s = self.history.rounds[-1].time_s if self.history.rounds else 0.0
         self._zero = self.clock.now() - elapsed_s * self.pace.time_scale
 
     def _idle(self) -> list[int]:
@@ -241,8 +236,8 @@ class DeployedServer(Server):
         self._send([k for k in self._idle() if k in self.wanted])
 
     def _send_lost_groups(self) -> None:
-        """Groups of which no device is at work or waits start again, and so do devices that have no group yet."""
-        busy = {flight.device for flight in self.roster.flights.values()} | set(self.finished)
+        """Start the groups without a device at work or finished, and the devices that have no group yet."""
+        busy = self.roster.at_work | set(self.finished)
         begun = {self.groups.of[k] for k in busy if k in self.groups.of}
         self._send([k for k in self._idle() if self.groups.of.get(k) not in begun])
 
@@ -265,7 +260,7 @@ class DeployedServer(Server):
         return self.roster.node_of
 
     def _receive(self, latest_s: float | None = None) -> None:
-        """Take in every usable answer; the rest is noted. What came in time for `latest_s` is not dated later."""
+        """Take in every usable answer and note the others. An answer in time for `latest_s` is not dated later."""
         self._welcome()
         waiting = self.roster.waiting_for()
         for answer in self.post.fetch(waiting) if waiting else ():
@@ -286,35 +281,30 @@ class DeployedServer(Server):
                 self.roster.note(flight.device, refusal.kind, refusal.detail, now_s)
         self.roster.give_up(self.now_s)
 
-    def _look_back(self, *, last: bool = False) -> None:
-        """Judge the newest model where it is due, while the devices are training."""
-        due = last or self.round % self.evaluate_every == 0
-        if self.history.evaluations and due and math.isnan(self.history.evaluations[-1][0]):
+    def _end_round(self, *, last: bool = False) -> None:
+        """Evaluate the newest model if it is due, and notify the callbacks. The devices train at the same time."""
+        rounds = self.history.rounds
+        due = last or self._over or self.round % self.evaluate_every == 0
+        if rounds and due and math.isnan(rounds[-1].evaluation[0]):
             begin = time.perf_counter()
             accuracy, loss, objective = self.aggregator.evaluate()
-            batches = self.history.evaluations[-1][2]
-            self.history.evaluations[-1] = (accuracy, loss, batches if math.isnan(objective) else objective)
+            reported = rounds[-1].evaluation[2]
+            rounds[-1].evaluation = (accuracy, loss, reported if math.isnan(objective) else objective)
             self.compute_s += time.perf_counter() - begin
-        if self.wants_to_stop(self.history) and not self._over:
+        if self.notify(self.history) and not self._over:
             self.history.stopped_round = self.round
-        self.save(self._checkpoint())  # once more: who is in flight now, and the judgement
-        self.advanced(self.history)
+        self.save(self._checkpoint())  # again: with the evaluation, and with the trainings now in flight
 
     def _finish(self, *, wait_for_devices: bool) -> Checkpoint:
-        """The last checkpoint."""
         latest_s = self.now_s + (self.pace.patience_s if wait_for_devices else 0.0)
         while self.roster.flights and self.now_s < latest_s:
             self._receive()
             self.clock.sleep_until(self.clock.now() + self.pace.poll_real_s)
-        self._look_back(last=True)
+        self._end_round(last=True)
         done = self._checkpoint()
         done.finished = True
         self.save(done)
         return done
-
-    def _forget_versions(self) -> None:
-        kept = [*self.finished.values(), *self.held.values()]
-        self.aggregator.forget_versions(self.roster.versions_in_flight() | {arrival.flight.version for arrival in kept})
 
     def _checkpoint(self) -> Checkpoint:
         return Checkpoint(
@@ -326,7 +316,7 @@ class DeployedServer(Server):
             lost=self.lost, restarts=self.restarts, compute_s=self.compute_s, lengths=self.influence.lengths,
         )  # fmt: skip
 
-    def _go_on_from(self, checkpoint: Checkpoint) -> None:
+    def _resume(self, checkpoint: Checkpoint) -> None:
         self.history = checkpoint.history
         self.aggregator.resume(self.round, checkpoint.model, checkpoint.previous_model, checkpoint.state)
         self.roster.trainings = list(checkpoint.trainings)
@@ -336,73 +326,3 @@ class DeployedServer(Server):
             self.groups.note(device, first_s)
         self.restarts, self.compute_s = checkpoint.restarts + 1, checkpoint.compute_s
         self.lost = checkpoint.lost + checkpoint.in_flight
-
-
-class Groups(Sequence[Devices]):
-    """The groups of a deployment by speed: the first devices to arrive are the first group, and so on.
-
-    Before the first arrival all devices belong to the first group.
-    """
-
-    def __init__(self, devices: int) -> None:
-        self.devices = devices
-        self.first_s: dict[int, float] = {}  # of each device's first training, in the order of their arrival
-        self.of: dict[int, int] = {}  # the group of each device whose first training has arrived
-        self.sizes = [devices]
-
-    def split(self, groups: int) -> None:
-        self.sizes = [len(part) for part in np.array_split(np.arange(self.devices), min(groups, self.devices))]
-        known, self.first_s, self.of = self.first_s, {}, {}
-        for device, first_s in known.items():
-            self.note(device, first_s)
-
-    def note(self, device: int, first_s: float) -> None:
-        """A training has arrived; the first one of a device decides about its group."""
-        if device not in self.first_s:
-            self.of[device] = int(np.searchsorted(np.cumsum(self.sizes), len(self.first_s), side="right"))
-            self.first_s[device] = first_s
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    @overload
-    def __getitem__(self, group: int) -> Devices: ...
-    @overload
-    def __getitem__(self, group: slice) -> Sequence[Devices]: ...
-    def __getitem__(self, group: int | slice) -> Devices | Sequence[Devices]:
-        if isinstance(group, slice):
-            return [self[g] for g in range(len(self))[group]]
-        if not 0 <= group < len(self):
-            raise IndexError(group)
-        if not self.of:
-            return np.arange(self.devices if group == 0 else 0)
-        return np.array(sorted(k for k, place in self.of.items() if place == group), np.int64)
-
-    def complete(self, finished: dict[int, Arrival], at_work: set[int]) -> int | None:
-        """The group that waits and of which no device is at work any more, the one that has waited longest.
-
-        A group that has not its whole size yet is complete when no first training is under way any more.
-        """
-        forming = any(k not in self.of for k in at_work)
-        last_s: dict[int, float] = {}
-        for device, arrival in finished.items():
-            group = self.of[device]
-            last_s[group] = max(last_s.get(group, 0.0), arrival.finish_s)
-        members = {g: [k for k, place in self.of.items() if place == g] for g in last_s}
-        whole = [
-            g for g in last_s if (len(members[g]) >= self.sizes[g] or not forming) and at_work.isdisjoint(members[g])
-        ]
-        return min(whole, key=lambda g: (last_s[g], g), default=None)
-
-
-def _as_trainings(rows: Sequence[tuple[int, int, int, float, float]]) -> Trainings:
-    device, version, training, start_s, finish_s = zip(*rows, strict=True) if rows else ((),) * 5
-    whole, real = np.int64, np.float64
-    return Trainings(
-        np.array(device, whole), np.array(version, whole), np.array(training, whole), np.array(start_s, real),
-        np.array(finish_s, real),
-    )  # fmt: skip
-
-
-def _by_time(arrivals: Iterable[Arrival]) -> list[Arrival]:
-    return sorted(arrivals, key=lambda arrival: (arrival.finish_s, arrival.flight.device))

@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..base.bounded import read_regular
-from ..base.errors import UserError, nearest, unknown_name
+from ..base.errors import UserError, nearest, plain, unknown_name
 from ..base.registry import ALGORITHMS
 from ..base.types import Json, Table
 
 MAX_FILE_BYTES = 2**20
 PRESETS = Path(__file__).parent / "presets"
+_RANGE_OF_DOTS = re.compile(r"(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)")
 
 
 def parse_assignment(text: str) -> tuple[str, Json]:
@@ -23,9 +24,15 @@ def parse_assignment(text: str) -> tuple[str, Json]:
     key = key.strip()
     if not equals or not key:
         raise UserError(f"--set needs section.key=value, not '{text}'")
+    if key.startswith("experiment."):
+        raise UserError(f"unknown setting '{key}': did you mean '{key.removeprefix('experiment.')}'?")
     try:
         return key, parse_toml(f"value = {raw.strip()}")["value"]
     except (ValueError, RecursionError):
+        if ends := _RANGE_OF_DOTS.fullmatch(raw.strip()):
+            raise UserError(
+                f"{key} takes one value, not '{raw.strip()}': paota sweep --over {key}={ends[1]}:{ends[2]}:STEP tries several"
+            ) from None
         return key, raw.strip()
 
 
@@ -51,8 +58,9 @@ def _hint(name: str) -> str:
 
 def choosing(algorithms: Iterable[str]) -> str:
     """Return the command-line option that runs these algorithms; names in other frameworks are translated."""
-    names = [nearest(name, list(ALGORITHMS), ALGORITHMS.aliases) or name for name in algorithms]
-    return "--set 'algorithms=[" + ", ".join(f'{{name="{name}"}}' for name in names) + "]'"
+    names = {given: nearest(given, list(ALGORITHMS), ALGORITHMS.aliases) or given for given in algorithms}
+    more = {given: f", {ALGORITHMS.options[plain(given)]}" for given in names if plain(given) in ALGORITHMS.options}
+    return "--set 'algorithms=[" + ", ".join(f'{{name="{n}"{more.get(g, "")}}}' for g, n in names.items()) + "]'"
 
 
 # A key of many parts: parsing time grows with the square of their number.

@@ -1,1 +1,1 @@
-"""What commands share: arguments, progress displays and tables in the terminal."""
+"""The terminal: arguments that commands share, progress displays and tables."""

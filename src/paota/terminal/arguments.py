@@ -1,4 +1,4 @@
-"""Arguments that several commands share: which experiment, with which changes, and how much of it is computed where."""
+"""Arguments that several commands share: the experiment, its changes, seeds and callbacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEDS_HELP = "repeat with N seeds, or with the seeds A,B,... (default 1)"
 def add_experiment(
     parser: argparse.ArgumentParser, *, metavar: str = "EXPERIMENT.toml", what: str = "an experiment file"
 ) -> None:
-    """`EXPERIMENT.toml`, `--preset` and `--set`; `read_experiment` makes an experiment of them."""
+    """Add `EXPERIMENT.toml`, `--preset` and `--set`, which `read_experiment` reads."""
     parser.add_argument("experiment", nargs="?", metavar=metavar, help=f"{what} (default: the paper)")
     parser.add_argument(
         "--preset", metavar="NAME", help="start from a built-in experiment ('paota presets' lists them)"
@@ -30,14 +30,14 @@ def add_experiment(
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """`--trust-plugins`, for commands that compute again from a folder."""
+    """Add `--trust-plugins`, for commands that compute again from a folder."""
     parser.add_argument(
         "--trust-plugins", action="store_true", help="import the Python code that the given folder names"
     )
 
 
 def add_callbacks(parser: argparse.ArgumentParser) -> None:
-    """`--stop-at`, `--patience` (settings, as `read_experiment` takes them) and `--callback`."""
+    """Add `--stop-at` and `--patience`, which `read_experiment` reads, and `--callback`."""
     parser.add_argument(
         "--stop-at",
         type=float,
@@ -50,18 +50,18 @@ def add_callbacks(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--callback", action="append", default=[], metavar="NAME[=WHERE]", dest="callbacks",
-        help="tell csv (a file), tensorboard (a folder), mlflow (a store) or wandb (a project) of every round",
+        help="log every round to csv (a file), tensorboard (a folder), mlflow (a store) or wandb (a project)",
     )  # fmt: skip
 
 
 def go_on(what: str, folder: Path, experiment: Experiment) -> str:
-    """The command that goes on with what was begun in `folder`."""
+    """Return the hint how to resume what was begun in `folder`."""
     trust = " --trust-plugins" if experiment.code else ""
-    return f"go on with: paota {what} --resume {shlex.quote(str(folder))}{trust}"
+    return f"resume with: paota {what} --resume {shlex.quote(str(folder))}{trust}"
 
 
 def read_experiment(args: argparse.Namespace, *, trust_plugins: bool = True) -> Experiment:
-    """The experiment that `add_experiment`'s arguments name; `trust_plugins` as for `Experiment.from_dict`."""
+    """Return the experiment that the arguments name. `trust_plugins` is that of `Experiment.from_dict`."""
     if args.experiment and args.preset:
         raise UserError("give an experiment file or --preset, not both")
     changes = list(args.changes)
@@ -73,14 +73,14 @@ def read_experiment(args: argparse.Namespace, *, trust_plugins: bool = True) -> 
 
 
 def read_callbacks(args: argparse.Namespace) -> list[str]:
-    """The names that `--callback` gives, each checked."""
+    """Return the names that `--callback` gives, each checked."""
     for text in args.callbacks:
         CALLBACKS[text.partition("=")[0].strip()]
     return list(args.callbacks)
 
 
 def parse_seeds(text: str) -> int | tuple[int, ...]:
-    """`--seeds 5` or `--seeds 1,2,3`; a comma at the end makes a single number a seed."""
+    """Return the number of seeds (`--seeds 5`) or the seeds (`--seeds 1,2,3`; `--seeds 5,` is one seed)."""
     try:
         parts = [int(part) for part in text.removesuffix(",").split(",")]
     except ValueError:
@@ -91,6 +91,6 @@ def parse_seeds(text: str) -> int | tuple[int, ...]:
 
 
 def default_folder(name: str) -> Path:
-    """`runs/NAME-DATE-TIME`, with what a file name cannot hold replaced."""
+    """Return `runs/NAME-DATE-TIME`. Characters that a file name cannot hold are replaced."""
     kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60].strip("-") or "run"
     return Path("runs") / f"{kept}-{datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]

@@ -1,15 +1,18 @@
-"""What a person sees in the terminal while something is computed."""
+"""The progress display of the terminal."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
+from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import IO, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID
+from rich.table import Column
 from rich.text import Text
 
 from ..base.formatting import Score
@@ -20,14 +23,15 @@ REDRAW_S = 0.1
 PLAIN_EVERY_S = 5.0  # between two lines where the output is no terminal
 
 
-class _Speed(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(_speed(task), style="dim")
+class _Cell(ProgressColumn):
+    """A column of text. It is cut off where the window is narrow, so that a row remains one line."""
 
+    def __init__(self, text: Callable[[Task], str], style: str = "", max_width: int | None = None) -> None:
+        super().__init__(Column(no_wrap=True, overflow="ellipsis", max_width=max_width))
+        self._text, self._style = text, style
 
-class _Note(ProgressColumn):
     def render(self, task: Task) -> Text:
-        return Text(_note(task))
+        return Text(self._text(task), style=self._style)
 
 
 def _speed(task: Task) -> str:
@@ -35,15 +39,20 @@ def _speed(task: Task) -> str:
 
 
 def _note(task: Task) -> str:
-    """What a row is doing; with a clock, where that began at a certain time."""
+    """Return what a row is doing, with the seconds since it began."""
     since = task.fields["since"]
     return task.fields["note"] + ("" if since is None else f" {time.monotonic() - since:.0f} s")
+
+
+def _left(task: Task) -> str:
+    """Return the estimated time to the end."""
+    return "" if task.finished or task.time_remaining is None else str(timedelta(seconds=task.time_remaining))
 
 
 class ProgressDisplay:
     """Rows of title, bar, count, speed, note and time left, redrawn while the `with` block runs.
 
-    Where there is no terminal: a plain line every few seconds, and one at the end.
+    Without a terminal, a plain line is printed every few seconds, and one at the end.
 
     Args:
         stream: where the rows are drawn, if it is a terminal.
@@ -52,12 +61,12 @@ class ProgressDisplay:
 
     def __init__(self, stream: IO[str], output: IO[str] | None = None) -> None:
         self._bars = Progress(
-            TextColumn("{task.fields[title]}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[count]}"),
-            _Speed(),
-            _Note(),
-            TimeRemainingColumn(compact=True),
+            _Cell(lambda task: task.fields["title"], max_width=20),
+            BarColumn(bar_width=None, table_column=Column(max_width=24)),  # the one column that shrinks at once
+            _Cell(lambda task: task.fields["count"]),
+            _Cell(_speed, "dim"),
+            _Cell(_note),
+            _Cell(_left, "cyan"),
             console=Console(file=stream, highlight=False),
         )
         self._drawn = self._bars.console.is_terminal
@@ -93,25 +102,19 @@ class ProgressDisplay:
             self._print_line()
 
     def _print_line(self) -> None:
-        """All rows in one line."""
-        rows = [
-            " ".join(filter(None, (row.fields["title"].strip(), row.fields["count"], _speed(row), _note(row))))
-            for row in self._bars.tasks
-        ]
+        """Print all rows in one line."""
+        rows = []
+        for row in self._bars.tasks:
+            left = _left(row) and f"{_left(row)} left"
+            rows.append((row.fields["title"].strip(), row.fields["count"], _speed(row), _note(row), left))
         if self._lines is not None:
-            self._lines.print(" | ".join(rows), markup=False, soft_wrap=True)
+            self._lines.print(" | ".join(" ".join(filter(None, row)) for row in rows), markup=False, soft_wrap=True)
 
     def _add(self, title: str, total: float, *, count: str, note: str = "", unit: str = "") -> TaskID:
-        """A row; with a `unit` its speed is shown. The clock of its speed starts with the first `_update`."""
+        """Add a row, with a speed if it has a `unit`. The clock of its speed starts with the first `_update`."""
+        since = time.monotonic() if note else None
         return self._bars.add_task(
-            "",
-            total=total,
-            start=False,
-            title=title,
-            count=count,
-            note=note,
-            unit=unit,
-            since=time.monotonic() if note else None,
+            "", total=total, start=False, title=title, count=count, note=note, unit=unit, since=since
         )
 
     def _update(self, row: TaskID, completed: float, *, count: str, note: str) -> None:
@@ -119,12 +122,12 @@ class ProgressDisplay:
         self._bars.update(row, completed=completed, count=count, note=note, since=None)
 
     def _warn(self, text: str) -> None:
-        """A line that stays, above the rows."""
+        """Print a line that stays above the rows."""
         self._bars.console.print(text, style="red", markup=False, soft_wrap=True)
 
 
 class RunDisplay(ProgressDisplay, Callback):
-    """One run: a row an algorithm, in rounds over all seeds, with the newest score. Compiling is announced."""
+    """The progress of one run: a row per algorithm, in rounds over all seeds, with the newest score."""
 
     def start(self, run: Start) -> None:
         self._rounds = {(unit.label, unit.seed): unit.rounds for unit in run.units}
@@ -164,8 +167,8 @@ class RunDisplay(ProgressDisplay, Callback):
     def finish(self, trajectory: Trajectory) -> None:
         t = trajectory
         if t.diverged_round is not None:
-            self._warn(f"{t.label}: seed {t.seed} diverged in round {t.diverged_round}; the others go on")
-        if t.stopped_round is not None:  # what is left need not be done
+            self._warn(f"{t.label}: seed {t.seed} diverged in round {t.diverged_round}; the others continue")
+        if t.stopped_round is not None:  # the remaining rounds are not computed
             self._totals[t.label] -= self._rounds[t.label, t.seed] - t.stopped_round
             self._bars.update(self._rows[t.label], total=self._totals[t.label])
         self._draw(t.label, t.seed)

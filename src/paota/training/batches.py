@@ -12,10 +12,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
+from jaxtyping import Array, Int, PRNGKeyArray, Shaped, UInt32
 
 from ..base.errors import UserError
-from ..base.rng import Purpose, draw_key
+from ..base.rng import Purpose, draw_key, pick_draws
 from ..data.shards import Shards
 from ..models.base import Model, Params, is_torch, loss_of, parameter_shapes
 from ..models.check import label_type
@@ -159,16 +159,8 @@ def samples_of(training: Training, shards: Shards, seed: int) -> Callable[[Devic
         return lambda device, number: np.full(len(device), float(training.local_steps * batch))
     devices, root = jnp.arange(shards.num_devices), jax.random.key(seed)
     draw = jax.jit(lambda number: draw_steps(training, root, devices, jnp.full_like(devices, number)))
-    row = functools.cache(lambda number: np.asarray(draw(np.int32(number))))  # steps of all devices, [K]
-
-    def samples(device: DeviceInts, number: DeviceInts) -> Float[np.ndarray, " n"]:
-        out = np.empty(len(device))
-        for value in np.unique(number):
-            where = number == value
-            out[where] = batch * row(int(value))[device[where]]
-        return out
-
-    return samples
+    row = functools.cache(lambda number: batch * np.asarray(draw(np.int32(number))))  # samples of all devices, [K]
+    return lambda device, number: pick_draws(device, number, row)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,10 +1,14 @@
-"""Another user of a device's machine, who has no key, against running `paota device`s: real processes, another uid."""
+"""Isolation of a deployment's processes: another user of the machine reaches nothing, and the reaper ends everything.
+
+The other user has no key. All processes are real.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,9 +19,10 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
 
-from helpers.listening import LIMIT_S, Server, listening_server
+from helpers.listening import LIMIT_S, Server, listening_server, wait_for
 
 import paota
+from paota.deploy import isolation
 
 NEIGHBOUR = 65534
 # Another user may not reach the Python that runs the tests.
@@ -114,3 +119,29 @@ def test_another_user_of_a_devices_machine_gets_nothing_and_changes_nothing(tmp_
     result = paota.load(tmp_path / "run")
     assert set(result.devices["device"].tolist()) == {0, 1}, server.told
     assert result.info["deployment"]["algorithms"]["paota"]["incidents"] == [], server.told
+
+
+def test_the_reaper_survives_a_sigterm_to_all_processes_of_a_service(tmp_path: Path) -> None:
+    """A service manager sends SIGTERM to the reaper too: it still ends the others and removes the folder."""
+    folder = tmp_path / "paota-device-x"
+    folder.mkdir()
+    ignores = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+    command = [sys.executable, "-c", ignores]
+    stubborn = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE)
+    assert stubborn.stdout is not None
+    stubborn.stdout.readline()
+    words = [sys.executable, "-IS", isolation.__file__, "reap", str(folder)]
+    reaper = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
+    assert reaper.stdin is not None
+    reaper.stdin.write(f"{stubborn.pid}\n".encode())
+    reaper.stdin.flush()
+    status = Path(f"/proc/{reaper.pid}/status")
+    ignored = lambda: int(status.read_text().partition("SigIgn:")[2].split()[0], 16)  # noqa: E731
+    if status.exists():
+        wait_for("the reaper has begun", lambda: ignored() >> (signal.SIGTERM - 1) & 1, 30.0)
+    reaper.terminate()
+    reaper.stdin.close()
+    assert reaper.wait(timeout=60) == 0
+    assert stubborn.wait(timeout=60) == -signal.SIGKILL
+    stubborn.stdout.close()
+    assert not folder.exists()

@@ -1,0 +1,55 @@
+"""`paota presets`, `paota algorithms` and `paota settings`: complete lists, and nothing cut off."""
+
+import pytest
+
+from paota.base.registry import ALGORITHMS
+from paota.cli import main
+from paota.experiment.files import PRESETS, preset_names
+
+pytestmark = pytest.mark.bare
+
+
+def test_presets_are_listed_with_their_whole_description_and_printed(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["presets"]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 60
+    words = " ".join(shown.split())
+    for name in preset_names():
+        lines = (PRESETS / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+        head = lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))]
+        assert f"{name} {' '.join(' '.join(head).replace('#', ' ').split())}" in words
+    assert main(["presets", "quick"]) == 0
+    assert "[[algorithms]]" in capsys.readouterr().out
+
+
+def test_algorithms_are_listed_with_uplink_and_scheme(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["algorithms"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert set(ALGORITHMS) <= {row[0] for row in rows}
+    by_name = {row[0]: " ".join(row[1:]) for row in rows}
+    assert by_name["paota"].startswith("over the air periodic PAOTA, the paper's Algorithm 1")
+    assert by_name["fedbuff"].startswith("digital buffered FedBuff")
+    assert by_name["paota-plus"].startswith("over the air share-ready")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "key"),
+    [
+        ("paota", "algorithms.LABEL.payload"),
+        ("experiment.rounds", "rounds"),
+        ("timing.period_s", "timing.period_s"),
+        ("fedprox", "training.proximal"),
+        ("timing", "timing.period_s"),
+    ],
+)
+def test_settings_of_an_algorithm_a_section_or_one_key(wanted, key, capsys):
+    assert main(["settings", wanted]) == 0
+    assert key in {line.split()[0] for line in capsys.readouterr().out.splitlines() if line}
+
+
+def test_an_algorithm_without_options_says_so(capsys):
+    assert main(["settings", "fedasync"]) == 0
+    assert main(["settings", "threshold"]) == 0
+    assert "threshold" in capsys.readouterr().out
