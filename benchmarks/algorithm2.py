@@ -1,4 +1,4 @@
-"""Algorithm 2, printed and mended, beside the exact optimum: the mean gap over random instances, as a Markdown table.
+"""Compare Algorithm 2, printed and corrected, with the exact optimum: mean gap over random instances, as a Markdown table.
 
 python benchmarks/algorithm2.py --devices 12 --instances 12
 python benchmarks/algorithm2.py --paper --instances 3 --segments 16
@@ -25,13 +25,13 @@ SEGMENTS = (4, 8, 16, 32)
 
 
 def instance(seed: int, devices: int) -> dict[str, Any]:
-    """Staleness 0 to 2, any similarity, visible noise."""
+    """Return a round with staleness 0 to 2, any similarity and visible noise."""
     rng = np.random.default_rng(seed)
     return {"staleness": rng.integers(0, 3, devices), "similarity": rng.random(devices), "noise_power_w": 1e-3}
 
 
 def papers_instance(seed: int, similarity: tuple[float, float]) -> dict[str, Any]:
-    """A round of the paper: 59 of 100 devices ready, three tenths of them fresh, the others a version old, -174 dBm/Hz."""
+    """Return a round in the paper's setting: 59 of 100 devices ready, 30 % of them fresh, the others one version old."""
     rng = np.random.default_rng(seed)
     stale, similar = (rng.random(59) > 0.3).astype(int), rng.uniform(*similarity, 59)
     return {"staleness": stale, "similarity": similar, "num_devices": 100}

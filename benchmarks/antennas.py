@@ -1,4 +1,4 @@
-"""What several receive antennas give the weakest device: the median of min_k |m^H h_k|^2 for each combiner.
+"""The gain of the weakest device with several receive antennas: the median of min_k |m^H h_k|^2 for each combiner.
 
     python benchmarks/antennas.py [--draws 100] [--out docs/air.md]
 
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def lines(draws: int) -> list[str]:
-    """The table, row by row."""
+    """Yield the rows of the table."""
     head = ["| devices | antennas | " + " | ".join(f"`{kind}`" for kind in COMBINERS) + " |", "|--:|--:|--:|--:|--:|"]
     for devices in DEVICES:
         for antennas in ANTENNAS:
@@ -48,7 +48,7 @@ def lines(draws: int) -> list[str]:
 
 
 def least_gain(kind: str, devices: int, antennas: int, draws: int) -> float:
-    """Median over `draws` of the weakest gain of `devices` with independent Rayleigh channels, no noise."""
+    """Return the median over `draws` of the weakest gain of `devices` with independent Rayleigh channels, no noise."""
 
     def one(key: jax.Array) -> jax.Array:
         parts = jax.random.normal(key, (2, devices, antennas)) * jnp.sqrt(0.5)

@@ -1,7 +1,7 @@
-"""What a callback that does nothing costs: `python benchmarks/callbacks.py [--repeats 10] [--rounds 400]`.
+"""Measure the cost of an empty callback: `python benchmarks/callbacks.py [--repeats 10] [--rounds 400]`.
 
-The same run with nobody listening and with a callback whose hooks are empty, in turn; processor time of all threads. Prints
-the ratio of the medians, and the quartiles of the ratio of neighbours.
+The same run alternates between no callback and a callback with empty hooks. The processor time of all threads is measured.
+The output is the ratio of the medians, and the quartiles of the ratio of neighbours.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from paota.experiment.experiment import Experiment
 
 
 class Idle(Callback):
-    """Hears everything and does nothing."""
+    """A callback whose hooks do nothing."""
 
     def round(self, round: Round) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def processor_s(plan: simulate.PreparedRun, callbacks: list[Any]) -> float:

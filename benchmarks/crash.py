@@ -1,12 +1,12 @@
-"""Kill commands at random moments, again and again, go on with them, and compare bytes with runs that were left alone.
+"""Kill commands at random moments, resume them, and compare their files with those of uninterrupted runs.
 
     python benchmarks/crash.py --kills 200                  # of run, sweep, reproduce, plan and deploy in turn
     python benchmarks/crash.py --kills 10 --only sweep
 
-After every signal (SIGKILL, SIGTERM or SIGINT, to the command alone, as a scheduler sends it) no process that the
-command had started may be left, nothing that it printed may be a traceback, and it has ended by the signal or by its own
-code for it. What is finished all the same holds no half-written file. A deployment runs on real time, so of it only the
-ends are looked at. Linux: processes are found in /proc by a variable in their environment.
+The signal (SIGKILL, SIGTERM or SIGINT) goes to the command alone, as from a scheduler. Afterwards none of its processes may
+remain, its output may contain no traceback, and its exit code must be that of the signal or its own code for it. A finished
+folder may contain no incomplete file. A deployment runs in real time, so only its end is checked. This needs Linux: a
+variable in the environment identifies the processes in /proc.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "PAOTA_CRASH"
-LEFT_S = 15.0  # for the processes of a killed command to notice
+LEFT_S = 15.0  # limit for the end of a killed command's processes
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-PYTHON_S = 0.3  # that Python needs before the program's first line, and Ctrl-C is its own
+PYTHON_S = 0.3  # Python's start-up, when Ctrl-C is not ours to handle
 EXPERIMENT = """
 rounds = {rounds}
 data = {{dataset = "synthetic", devices = 6, sizes = [20, 30]}}
@@ -50,7 +50,7 @@ algorithms = [{name = "paota"}]
 
 @dataclass(frozen=True)
 class Kind:
-    """A command that can go on: how it begins and goes on in a folder, and the files that must come out equal."""
+    """A command that can be resumed: its first and its resuming arguments, and the files that must be equal."""
 
     begin: Callable[[Path], list[str]]
     go_on: Callable[[Path], list[str]]
@@ -58,7 +58,7 @@ class Kind:
     results: tuple[str, ...] = ()  # patterns
 
     def files(self, out: Path) -> dict[str, bytes]:
-        """What came out in the folder `out`."""
+        """Return the result files in the folder `out`."""
         return {str(file.relative_to(out)): file.read_bytes() for pattern in self.results for file in out.glob(pattern)}
 
 
@@ -106,7 +106,7 @@ def kinds(work: Path, rounds: int) -> dict[str, Kind]:
 
 
 class Victim:
-    """Commands of one kind in folders of their own, each killed until it has finished all the same."""
+    """Commands of one kind in separate folders, each killed repeatedly until it finishes."""
 
     def __init__(self, name: str, kind: Kind, work: Path, rng: random.Random) -> None:
         self.name, self.kind, self.work, self.rng = name, kind, work, rng
@@ -124,7 +124,7 @@ class Victim:
         self.finished = self.compared = 0
 
     def kill_once(self) -> None:
-        """Let it run for a while, send a signal, look around. A folder that is done makes room for the next."""
+        """Run for a while, send a signal and check. After a finished folder, continue with the next one."""
         going_on = self.kind.begun(self.out)
         if not going_on:
             shutil.rmtree(self.out, ignore_errors=True)
@@ -145,7 +145,7 @@ class Victim:
             self._compare()
 
     def finish(self) -> None:
-        """Once more, undisturbed, to the end."""
+        """Run once more to the end, without a signal."""
         going_on = self.kind.begun(self.out)
         if not going_on:
             shutil.rmtree(self.out, ignore_errors=True)
@@ -194,7 +194,7 @@ class Victim:
 
 
 def marked(mark: str) -> list[int]:
-    """Living processes with this mark in their environment."""
+    """Return the running processes with this mark in their environment."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

@@ -1,11 +1,11 @@
-"""What a training costs in a deployment beside the training itself: from the order to the answer, on this machine.
+"""Measure the overhead of a training in a deployment, from the order to the answer, on this machine.
 
     python benchmarks/deployed.py [--devices 5 20] [--rounds 8] [--only paota]
 
-All devices are asked at once and train for some milliseconds, so nearly all of the time is Flower's and ours. Twice: as
-Flower does it, a process for each message and a look for work every 3 s; and as `paota deploy` does it, with client
-processes that are forked and a trainer that stays alive. Processor time is that of all processes together, counted by a
-control group of their own (Linux, as root; NaN elsewhere).
+All devices get an order at once and train for some milliseconds, so nearly all time is overhead of Flower and paota. Two
+set-ups are measured: Flower's default (one process per message, polling every 3 s), and `paota deploy` (forked client
+processes and a persistent trainer). Processor time is that of all processes together, counted by a separate control group
+(Linux, as root; NaN elsewhere).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WAYS = {"flower": "as Flower starts them", "paota": "as `paota deploy` does"}
 
 
 def experiment(devices: int, rounds: int) -> paota.Experiment:
-    """Synchronous rounds of all devices, one small step each; nobody is given up."""
+    """Synchronous rounds of all devices with one small step each, without a timeout."""
     return paota.Experiment.from_dict(
         {
             "name": "overhead", "rounds": rounds, "data": {"dataset": "synthetic", "devices": devices, "sizes": [40]},
@@ -40,7 +40,7 @@ def experiment(devices: int, rounds: int) -> paota.Experiment:
 
 
 class Meter:
-    """Processor seconds of this process and of all that it has started since."""
+    """Measure the processor seconds of this process and of all processes that it starts."""
 
     def __init__(self) -> None:
         self.group: Path | None = None
@@ -64,7 +64,7 @@ class Meter:
 def deploy(
     devices: int, rounds: int, meter: Meter, *, warm: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """(seconds of every training, seconds of every round, processor seconds a training), all after the first round."""
+    """Return (seconds of every training, seconds of every round, processor seconds per training) after the first round."""
     used = {}
 
     def show(line: str) -> None:
@@ -79,7 +79,7 @@ def deploy(
         result = paota.load(work / "run")
     table = result.devices
     seconds = (table["finish_s"] - table["start_s"])[table["round"] > 1]
-    # The last round is judged, too: what it costs is not a training's.
+    # The last round also contains an evaluation, which is no cost of a training.
     processor_s = (used[rounds - 1] - used[1]) / (devices * (rounds - 2))
     return seconds, np.diff(result.metrics["time_s"])[1:], processor_s
 

@@ -1,8 +1,8 @@
-"""Rules that group devices by speed, where speeds last: one latency a device for life. Prints the table of docs/algorithms.md.
+"""Compare algorithms that group devices by speed, with one constant latency per device. Prints the table of docs/algorithms.md.
 
     python benchmarks/groups.py [--seeds 15]
 
-Defaults, nothing tuned. Seeds from 20 on; whoever never gets there counts as the whole duration.
+All settings are defaults; nothing is tuned. Seeds start at 20. A seed that never reaches the target counts as the whole duration.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=15)
     args = parser.parse_args()
     setting = SETTINGS["fixed-speeds"]
-    print(
-        f"| | s to {setting.target:.0%} | got there | accuracy at {setting.duration_s:.0f} s (%) |\n|---|--:|--:|--:|"
-    )
+    print(f"| | s to {setting.target:.0%} | reached | accuracy at {setting.duration_s:.0f} s (%) |\n|---|--:|--:|--:|")
     for line in LINES:
         result = paota.run(setting.experiment("groups", FIRST_SEED, line), seeds=args.seeds)
         seeds = [setting.measures(run) for run in result.trajectories]

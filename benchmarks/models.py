@@ -1,12 +1,12 @@
-"""Every network of the zoo, ours and PyTorch's in turn: how much longer does theirs take for the same round?
+"""Compare the time of one round of every network with PyTorch.
 
     python benchmarks/peers/environments.py torch      # once
     python benchmarks/models.py [MODEL ...]
 
-A round: 20 devices train 5 steps of batch 32 each, the average is judged on 10,000 images. PyTorch is given its best of
-1 and 2 threads, both memory formats, and a compiled `torch.func.vmap`; the MLP also meets a plain JAX vmap. All variants
-are warmed up, then ours and the others compute in turn; ratios are taken within a repetition, of wall time and of
-processor time, which tells more on a busy machine.
+In a round, 20 devices train 5 steps of batch 32 each, and the average is evaluated on 10,000 images. PyTorch uses the best of
+1 and 2 threads, both memory formats, and a compiled `torch.func.vmap`; the MLP is also compared with a plain JAX vmap. All
+variants are warmed up, then alternate. Ratios are computed within a repetition, from wall time and from processor time,
+which is more reliable on a busy machine.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from environments import DEFAULT_FOLDER, python_of  # type: ignore[import-not-fo
 from models_work import MODELS  # type: ignore[import-not-found]  # noqa: E402
 
 LOOPS = [(threads, layout, "loop") for layout in ("channels_last", "contiguous") for threads in ("1", "2")]
-HOPELESS = 2  # times as long as the best variant: not measured further
+HOPELESS = 2  # a variant that is slower by this factor is dropped
 SIDE_BY_SIDE = [(threads, "contiguous", "vmap") for threads in ("1", "2")]
 
 
 @dataclass
 class AlgorithmConfig:
-    """A process that computes rounds when it is told to."""
+    """A process that computes rounds on request."""
 
     name: str
     process: subprocess.Popen[str]
@@ -69,7 +69,7 @@ class AlgorithmConfig:
 
 
 def started(name: str, python: Path, script: str, *arguments: str) -> AlgorithmConfig | None:
-    """A contestant that has computed a round, or None if it cannot."""
+    """Return a variant that has computed a round, or None if it cannot."""
     environment = {**os.environ, "PYTHONPATH": str(PEERS.parents[1] / "src") if "ours" in script else ""}
     process = subprocess.Popen(
         [str(python), script, *arguments],
@@ -133,7 +133,7 @@ def measured(model: str, folder: Path, repetitions: int, only: str) -> list[dict
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The rows as Markdown."""
+    """Return the rows as Markdown."""
     lines = [
         "| model | who | ms, least | processor ms, least | wall / ours | processor / ours |",
         "|---|---|--:|--:|--:|--:|",

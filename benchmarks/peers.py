@@ -1,10 +1,10 @@
-"""Ours and the peers on the same work, in turn, several times: how much longer than ours does their round take?
+"""Compare the time of one round with other frameworks on the same work.
 
     python benchmarks/peers/environments.py      # once: the peers' virtual environments
     python benchmarks/peers.py                   # measure, print, write docs/peers.md and docs/img/peers.svg
 
-Every peer is started once and warmed up; then all compute one block of rounds after the other, in an order drawn anew
-for every repetition. A ratio is taken within a repetition, so that whatever slows the machine slows both.
+Every peer starts once and is warmed up. Then all peers compute one block of rounds after the other, in a random order for
+each repetition. Ratios are computed within a repetition, so that a slow machine affects both sides.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATIENCE_S = 600
 
 @dataclass
 class Running:
-    """A peer's process, and what it has said so far."""
+    """The process of a peer, and its output so far."""
 
     peer: Peer
     variant: tuple[str, ...]
@@ -57,7 +57,7 @@ class Running:
         return message
 
     def run(self, rounds: int) -> float:
-        """Milliseconds a round of one block."""
+        """Return the milliseconds per round of one block."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{rounds}\n")
         self.process.stdin.flush()
@@ -100,7 +100,7 @@ def start(peer: Peer, variant: tuple[str, ...], data: Path, folder: Path) -> Run
 
 
 def warmed_up(peer: Peer, data: Path, folder: Path, block_s: float) -> Running:
-    """The peer's fastest variant, which has computed enough rounds to show that it learns."""
+    """Return the fastest variant of a peer after enough rounds to show that it learns."""
     best: Running | None = None
     problem = ""
     for variant in peer.variants:
@@ -108,7 +108,7 @@ def warmed_up(peer: Peer, data: Path, folder: Path, block_s: float) -> Running:
             running = start(peer, variant, data, folder)
             running.run(2)  # compiles
             ms = running.run(3)
-            if best is None or ms < 3 * best.facts["ms"]:  # else it is hopeless, and may be slow indeed
+            if best is None or ms < 3 * best.facts["ms"]:  # otherwise it is dropped; it may be very slow
                 ms = min(running.run(10) for _ in range(2))
         except (EOFError, BrokenPipeError) as error:
             problem = str(error)
@@ -140,7 +140,7 @@ def measure(crew: list[Running], repetitions: int) -> None:
 
 
 def results(crew: list[Running]) -> list[dict[str, Any]]:
-    """One row a peer: how many times as long as ours, over the repetitions."""
+    """Return one row per peer: its time relative to ours over the repetitions."""
     ours = next(running for running in crew if running.peer.name == OURS)
     rows = []
     for running in crew:

@@ -1,12 +1,11 @@
-"""Does the planner find what the whole grid finds, and at which share of its computation? The table of docs/plan.md.
+"""Compare the planner's choice and computation with a full grid search. Prints the table of docs/plan.md.
 
     python benchmarks/plan.py --out docs/plan.md
 
-On three settings, every candidate is simulated with every seed until it is at the target (the grid), and the planner
-searches the same candidates. A run that the planner cuts short has the bits of the beginning of the grid's, so its search is
-replayed on those, cut where it would cut them. The seeds are of this page alone: no constant of the planner was chosen on
-them, nor on any others (a factor of 3 between rungs is the usual one). Computation is counted in device updates. A benchmark
-that was interrupted goes on where it was.
+On three settings, every candidate is simulated with every seed until it reaches the target (the grid), and the planner
+searches the same candidates. A run that the planner stops early equals the beginning of the grid's run bit for bit, so its
+search is replayed on the grid's runs. These seeds are used for this page only; no constant of the planner was tuned (the
+factor of 3 between rungs is the usual one). Computation is counted in device updates. An interrupted benchmark resumes.
 """
 
 from __future__ import annotations
@@ -50,21 +49,21 @@ HEADER = """| latencies | the grid's best | the planner's choice | verdict | upd
 
 
 def search_of(setting: str, out: Path) -> Search:
-    """A search over the candidates of this page, in its own folder."""
+    """Return a search over the candidates of this page, in a separate folder."""
     table = {"name": setting, "duration_s": DURATION_S, "targets": [TARGET], "timing": SETTINGS[setting][1]}
     spec = prepare(Experiment.from_dict(table), target=TARGET, axes=make_axes(OVER), algorithms=ALGORITHMS, seeds=SEEDS)
     return begun(PLANS.begin_or_go_on(out, spec), spec, jobs=int(os.environ.get("JOBS", "2")))  # processes
 
 
 class Replay(Search):
-    """A planner that reads its runs from a grid that has them all."""
+    """A planner that reads its runs from a complete grid."""
 
     grid_runs: dict[int, dict[int, Trajectory]]
 
     def compute(self, candidates: Sequence[Candidate], rung: Rung, name: str) -> None:
-        """What `Search.compute` would have simulated, and what that would have cost."""
+        """Return the runs that `Search.compute` would have simulated, and their cost."""
         for candidate in candidates:
-            # A check of the choice that is not in the grid costs as much as the choice.
+            # A check that is not in the grid costs as much as the choice.
             source = candidate.index if candidate.index in self.grid_runs or self.chosen is None else self.chosen.index
             mine = self.runs.setdefault(candidate.index, {})
             for seed in rung.seeds:
@@ -75,14 +74,14 @@ class Replay(Search):
 
 
 def until(run: Trajectory, time_s: float) -> Trajectory:
-    """A run that was stopped in the first round at or after a time."""
+    """Return a run cut at the first round at or after a time."""
     rows = int(np.searchsorted(run.metrics["time_s"], time_s)) + 1
     lost = run.diverged_round if run.diverged_round is not None and run.diverged_round < rows else None
     return replace(run, metrics={name: c[:rows] for name, c in run.metrics.items()}, diverged_round=lost)
 
 
 def whole_updates(search: Search) -> int:
-    """Device updates of a grid that nobody stops at the target: known from the timelines."""
+    """Return the device updates of a grid without stopping at the target, from the timelines."""
     total = 0
     for candidate in search.candidates[: search.grid]:
         made = plan_runs(candidate.experiment, seeds=SEEDS)
@@ -91,7 +90,7 @@ def whole_updates(search: Search) -> int:
 
 
 def row(setting: str, store: Path) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     grid = search_of(setting, store / setting)
     whole = whole_updates(grid)
     everybody = list(grid.candidates)
@@ -114,12 +113,12 @@ def row(setting: str, store: Path) -> str:
 
 
 def shown(value: float) -> str:
-    """Seconds, or never."""
+    """Return seconds as text, or "never"."""
     return quantity(value) if math.isfinite(value) else "never"
 
 
 def main() -> int:
-    """Compute what is missing, print the table, and put it between the marks of a page."""
+    """Compute missing runs, print the table, and write it between the marks of a page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=f"one of {', '.join(SETTINGS)} (default: all)")
     parser.add_argument("--store", type=Path, default=Path("runs/plan-benchmark"), help="where runs are kept")

@@ -3,8 +3,8 @@
     python benchmarks/power.py            # prints the table; about five minutes
     python benchmarks/power.py --write    # also renews the table and the plot in docs/power.md
 
-Times are processor seconds of one thread, best of several runs, so that other work on the machine changes them little.
-The gap is that of `Solution.gap`: against a dual bound that no power vector can beat, hence independent of any solver.
+Times are processor seconds of one thread, best of several runs, so that other work on the machine has little effect.
+The gap is `Solution.gap`, relative to a dual bound that no power vector exceeds, hence independent of any solver.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIZES = (10, 30, 100, 300, 1_000, 10_000, 100_000, 1_000_000)
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A row of the comparison: what is run, up to which size it is worth waiting for, and how it is drawn."""
+    """A row of the comparison: the solver, its largest size, and its style in the plot."""
 
     title: str
     method: str
@@ -72,7 +72,7 @@ class Measurement:
 
 
 def paper_round(devices: int, seed: int = 0) -> Problem:
-    """A round in the paper's setting: 15 W, staleness 0 to 2, any similarity, -174 dBm/Hz over 20 MHz."""
+    """Return a round in the paper's setting: 15 W, staleness 0 to 2, any similarity, -174 dBm/Hz over 20 MHz."""
     generator = np.random.default_rng(seed)
     return problem_from(
         p_max=np.full(devices, 15.0),
@@ -82,7 +82,7 @@ def paper_round(devices: int, seed: int = 0) -> Problem:
 
 
 def measure(method: Method, problem: Problem, *, at_least_s: float = 0.5, most_runs: int = 200) -> Measurement:
-    """Best of as many runs as fit into a little time, one at least."""
+    """Return the best of all runs that fit into a short time, at least one."""
     best, spent, runs = math.inf, 0.0, 0
     while runs == 0 or (spent < at_least_s and runs < most_runs):
         begin = time.process_time()
@@ -113,7 +113,7 @@ def shown_time(seconds: float) -> str:
 
 
 def table(results: dict[tuple[str, int], Measurement]) -> str:
-    """Markdown: a row for each size, time and gap for each method."""
+    """Return Markdown: a row for each size, with time and gap of each method."""
     sizes = sorted({size for _, size in results})
     lines = [
         "| K | " + " | ".join(method.title for method in METHODS) + " |",
@@ -133,7 +133,7 @@ def shown_gap(gap: float) -> str:
 
 
 def growth(results: dict[tuple[str, int], Measurement]) -> str:
-    """How the exact solver's time grows beside K log K, from 10,000 devices on, where overheads are small."""
+    """Return the growth of the exact solver's time relative to K log K, from 10,000 devices on, where overheads are small."""
     sizes = sorted(size for title, size in results if title == "exact" and size >= 10_000)
     if len(sizes) < 2:
         return ""
@@ -172,7 +172,7 @@ def plot(results: dict[tuple[str, int], Measurement], path: Path) -> None:
 
 
 def write(results: dict[tuple[str, int], Measurement], page: Path) -> None:
-    """Put the table between the page's two marks."""
+    """Write the table between the two marks of the page."""
     begin, end = "<!-- benchmark: begin -->", "<!-- benchmark: end -->"
     text = page.read_text(encoding="utf-8")
     before, _, rest = text.partition(begin)

@@ -1,4 +1,4 @@
-"""The pictures of docs/power.md that explain rather than measure.
+"""The explanatory pictures of docs/power.md.
 
 python benchmarks/power_pictures.py
 """
@@ -23,7 +23,7 @@ BOX, LEVEL, POINT = "#c9d6df", "#d1793b", "#0b6e4f"
 
 
 def round_of_ten(noise_power_w: float) -> Any:
-    """Ten devices of the paper's kind: staleness 0 to 2 and all sorts of similarity."""
+    """Return ten devices in the paper's setting: staleness 0 to 2 and any similarity."""
     return problem_from(
         p_max=15.0,
         staleness=[0, 0, 0, 1, 1, 1, 1, 2, 2, 2],
@@ -38,7 +38,7 @@ def psi(problem: Any, levels: Any) -> Any:
 
 
 def clip_picture(path: Path) -> None:
-    """Left: boxes, level, powers. Right: psi, whose root the level is."""
+    """Draw boxes, level and powers on the left, and psi on the right; the level is its root."""
     problem = round_of_ten(1e-3)
     solution = solve_problem(problem)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
@@ -63,7 +63,7 @@ def clip_picture(path: Path) -> None:
 
 
 def noise_picture(path: Path) -> None:
-    """The powers of the ten devices as the noise grows, until all send at full power."""
+    """Draw the powers of the ten devices with growing noise, until all transmit at full power."""
     noises = np.logspace(-6, 0, 300)
     problems = [round_of_ten(float(noise)) for noise in noises]
     powers = np.array([solve_problem(problem).power for problem in problems])

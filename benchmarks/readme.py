@@ -4,7 +4,7 @@
     python benchmarks/readme.py runs/payloads
     python benchmarks/readme.py runs/payloads --picture docs/img/accuracy.png    # needs matplotlib: pip install '.[paper]'
 
-Only `--picture` writes a file, the one that it names.
+Only `--picture` writes a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STYLES = {
 
 
 def table(result: paota.Result, target: float) -> str:
-    """Time to the target, and accuracy after equal rounds and equal time, as Markdown."""
+    """Return time to the target, and accuracy after equal rounds and equal time, as Markdown."""
     summary = result.summary
     rounds, seconds = f"after {summary['equal_rounds']} rounds", f"after {summary['equal_time_s']:.0f} s"
     lines = [f"| | {target:.0%} after (s) | rounds | {rounds} | {seconds} |", "|---|--:|--:|--:|--:|"]
@@ -53,7 +53,7 @@ def _shown(value: float) -> str:
 
 
 def draw(result: paota.Result, target: float, file: Path) -> None:
-    """Test accuracy against simulated seconds, median and quartiles over the seeds."""
+    """Draw test accuracy against simulated seconds: median and quartiles over the seeds."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,8 +1,8 @@
-"""Has the engine become slower? `python benchmarks/regression.py` exits with 1 if it has, by a wide margin.
+"""Check that the engine did not become slower: `python benchmarks/regression.py` exits with 1 if it did, by a wide margin.
 
-States ratios only: ours beside a plain JAX vmap, measured in turn in one process, so a slow or busy machine slows both.
-The median ratio must stay above a floor that is far below what a quiet machine shows; either by wall time or by
-processor time, since a busy machine spoils the former and threads that wait the latter.
+It compares the engine with a plain JAX vmap by ratios only. Both alternate in one process, so a slow or busy machine affects
+both. The median ratio must stay above a limit far below that of a quiet machine, either by wall time or by processor time: a
+busy machine distorts the former, waiting threads the latter.
 """
 
 from __future__ import annotations

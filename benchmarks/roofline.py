@@ -1,10 +1,9 @@
-"""How far from the machine's limit are we? `python benchmarks/roofline.py`
+"""Compare the engine with the machine's limits: `python benchmarks/roofline.py`
 
-Measures what the machine can do (large matrix product, memory bandwidth), counts what a round must do (workload.py),
-says what share of the ideal time the engine reaches, and where the rest goes. Everything is taken by processor time
-(of all threads, shared perfectly between the cores) beside wall time: only the former bears a busy machine. "Dense"
-counts every pixel, as a matrix product must; the fused kernel leaves black blocks of pixels out, so its own ideal, "lit
-blocks only", is lower.
+It measures the machine (large matrix product, memory bandwidth), counts the operations of a round (workload.py), and prints
+the share of the ideal time that the engine reaches and where the rest goes. All times are wall time and processor time
+(of all threads, divided by the cores); only processor time is reliable on a busy machine. "Dense" counts every pixel, as a
+matrix product must. The fused kernel skips black blocks of pixels, so its own ideal, "lit blocks only", is lower.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ TESTS = 10_000
 
 
 def best(call: Callable[[], Any], repeats: int, calls: int = 1) -> tuple[float, float]:
-    """(least processor seconds, least wall seconds) of a call: the least is what others disturb least.
+    """Return the minimum (processor seconds, wall seconds) of a call, which other processes disturb least.
 
     Short calls are timed `calls` at a time, because some systems count processor time in ticks.
     """
@@ -49,7 +48,7 @@ def best(call: Callable[[], Any], repeats: int, calls: int = 1) -> tuple[float, 
 
 
 def matrix_rate(repeats: int, n: int = 1536) -> float:
-    """FLOP a second of a large float32 matrix product, all cores."""
+    """Return the FLOP per second of a large float32 matrix product on all cores."""
     cores = os.cpu_count() or 1
     a = jnp.asarray(np.random.default_rng(0).normal(size=(n, n)), jnp.float32)
     product = jax.jit(lambda a: a @ a)
@@ -58,15 +57,15 @@ def matrix_rate(repeats: int, n: int = 1536) -> float:
 
 
 def bandwidth(repeats: int, megabytes: int = 512) -> float:
-    """Bytes a second read from main memory by NumPy's sum, one core."""
+    """Return the bytes per second that NumPy's sum reads from main memory on one core."""
     a = np.ones(megabytes * 2**20 // 8)
     return a.nbytes / min(best(a.sum, repeats))
 
 
 def multiply_adds(lit_share: float) -> tuple[float, float]:
-    """FLOP of (training a round, judging) with that share of the pixels counted.
+    """Return the FLOP of (training in a round, evaluation), counting this share of the pixels.
 
-    Forwards, and twice that backwards, but the first layer needs no gradient with respect to its input.
+    The backward pass takes twice the forward pass, except that the first layer needs no gradient of its input.
     """
     first = 2 * WIDTHS[0] * WIDTHS[1] * lit_share
     rest = 2 * sum(a * b for a, b in itertools.pairwise(WIDTHS[1:]))
@@ -75,14 +74,14 @@ def multiply_adds(lit_share: float) -> tuple[float, float]:
 
 
 def bytes_moved(lit_share: float) -> float:
-    """Samples in, start models in, trained models and updates out and read again by the server."""
+    """Return the bytes of a round: samples and start models read, trained models and updates written and read again."""
     row = WIDTHS[0] if lit_share == 1 else (1 + 2 / mlp.BLOCK) * lit_share * WIDTHS[0]  # bytes, and where they stand
     samples = workload.PARTICIPANTS * workload.STEPS * workload.BATCH + TESTS
     return samples * row + 5 * 4 * PARAMETERS * workload.PARTICIPANTS
 
 
 def parts(repeats: int) -> dict[str, tuple[float, float]]:
-    """(processor, wall) seconds of the pieces of a round, each compiled on its own."""
+    """Return (processor, wall) seconds of the parts of a round, each compiled separately."""
     plan = simulate.prepare(workload.experiment())
     schedule = Schedule(plan, events_per_call=workload.ROUNDS_A_CALL)
     (entry,) = plan.experiment.algorithms

@@ -1,8 +1,8 @@
-"""Seconds and peak memory against the number of devices: `python benchmarks/scale.py [--devices 1000 10000 ...]`.
+"""Measure time and peak memory against the number of devices: `python benchmarks/scale.py [--devices 1000 10000 ...]`.
 
-Every size runs in a process of its own, so that its peak memory is its own. The work is PAOTA on MNIST with small
-shards (20 to 40 samples a device; all other settings as given), judged once at the end. "A device-step" is one SGD
-step of one device. Writes a table to standard output and, with --out, a JSON file and a plot.
+Every size runs in a separate process, so that its peak memory is measured alone. The work is PAOTA on MNIST with small
+shards (20 to 40 samples per device; otherwise defaults), evaluated once at the end. "A device-step" is one SGD step of one
+device. The table goes to standard output; --out also writes a JSON file and a plot.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def measure(devices: int, events: int, steps: int, batch: int, model: dict[str, 
     from paota.experiment.experiment import Experiment
 
     class Clock(Callback):
-        """Processor time of all threads when compiling was over: unlike seconds, it bears a busy machine."""
+        """Note the processor time of all threads at the end of compilation; it is reliable on a busy machine."""
 
         compiled_at = 0.0
 

@@ -1,7 +1,7 @@
-"""What is gained by running seeds side by side? `python benchmarks/side_by_side.py`
+"""Measure the gain of running seeds in parallel: `python benchmarks/side_by_side.py`
 
-Runs the same four seeds of PAOTA one after another and one a core, in turn, and prints the ratio of their wall times:
-for the paper's setting, for 20 devices, and for 10 devices on made-up data.
+It alternates between four seeds of PAOTA one after another and the same seeds in parallel, one per core, and prints the ratio
+of the wall times: for the paper's setting, for 20 devices, and for 10 devices on synthetic data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The one workload that speed is measured on, and the plainest JAX program that does it.
+"""The workload of the speed measurements, and the simplest JAX program for it.
 
 100 devices on MNIST in the paper's partition, the paper's MLP 784-10-10-10; each round trains 59 devices for 5 steps of
-batch 32, averages, and judges the global model on the 10,000 test images.
+batch 32, averages, and evaluates the global model on the 10,000 test images.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def experiment(algorithm: str = "paota") -> Experiment:
 
 
 def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
-    """(a call of ROUNDS_A_CALL rounds after the transient, mean devices a round, the learner)."""
+    """Return (a call of ROUNDS_A_CALL rounds after the transient, mean devices per round, the learner)."""
     plan = simulate.prepare(experiment(algorithm))
     schedule = Schedule(plan, events_per_call=ROUNDS_A_CALL)
     (entry,) = plan.experiment.algorithms
@@ -49,7 +49,7 @@ def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
     model = task.initial_model(0)
 
     def arguments() -> tuple[Any, ...]:
-        state = schedule.initial_state(rule, model, program_shape=sizes)  # the program takes its state over
+        state = schedule.initial_state(rule, model, program_shape=sizes)  # the program reuses the memory of its state
         return rule, jax.random.key(0), schedule.device_data(entry, 0), state, rows, np.int32(count)
 
     step, _ = engine.program(task, sizes, arguments())
@@ -61,7 +61,7 @@ def ours(algorithm: str = "paota") -> tuple[Callable[[], Any], float, str]:
 
 
 def plain_jax() -> Callable[[], Any]:
-    """A vmap over devices of a scan over steps, gather and average inside jit: what one writes first."""
+    """Return the straightforward program: a vmap over devices of a scan over steps, gather and average inside jit."""
     plan = simulate.prepare(experiment("local-sgd"))
     x_train, y_train, x_test, y_test = (
         jnp.asarray(a) for a in (plan.dataset.x_train / np.float32(255), plan.dataset.y_train,
@@ -97,7 +97,7 @@ def plain_jax() -> Callable[[], Any]:
 
 
 def interleaved(calls: dict[str, Callable[[], Any]], repeats: int) -> dict[str, np.ndarray]:
-    """Processor milliseconds of all threads and wall milliseconds a round, [repeats, 2], one call of each in turn."""
+    """Return processor milliseconds of all threads and wall milliseconds per round, [repeats, 2]; the calls alternate."""
     for call in calls.values():
         call()  # compile, fill the caches
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}

@@ -36,7 +36,7 @@ class CallbackError(Exception):
         self.result: Result | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class RunUnit:
     """One algorithm with one seed.
 
@@ -177,23 +177,15 @@ class Callback:
 
 
 @dataclass(kw_only=True)
-class UnitProgress:
-    """The progress of a `RunUnit`.
+class UnitProgress(RunUnit):
+    """The progress of one unit.
 
     Args:
-        label: of the algorithm in the experiment.
-        algorithm: its registered name.
-        seed: of the run.
-        rounds: until the end of the timeline.
         done: newest round.
         state: "waiting", "running", "finished", "stopped" or "diverged".
         accuracy: newest test accuracy, 0 to 1, or None.
     """
 
-    label: str
-    algorithm: str
-    seed: int
-    rounds: int
     done: int = 0
     state: str = "waiting"
     accuracy: float | None = None

@@ -59,6 +59,18 @@ class Experiment(OverridableSections):
     """All settings of an experiment.
 
     `Experiment.from_dict`, `.from_file` and `.preset` make one; `.override` returns a changed copy.
+
+    Args:
+        name: of the run.
+        horizon: number of rounds, or simulated seconds.
+        seed: of the first run.
+        targets: accuracies (0 to 1) for which time and rounds are reported.
+        data: section `[data]`.
+        model_choice: section `[model]`.
+        evaluation: section `[evaluation]`.
+        algorithms: entries of `[[algorithms]]`.
+        plugins: absolute paths of Python files.
+        base: folder of relative paths in the file.
     """
 
     name: str
@@ -69,8 +81,8 @@ class Experiment(OverridableSections):
     model_choice: ModelChoice
     evaluation: Evaluation
     algorithms: tuple[AlgorithmConfig, ...]
-    plugins: tuple[str, ...] = ()  # absolute paths
-    base: Path = field(default=Path(), compare=False)  # folder of relative paths in the file
+    plugins: tuple[str, ...] = ()
+    base: Path = field(default=Path(), compare=False)
 
     def __repr__(self) -> str:
         names = ", ".join(config.label for config in self.algorithms)

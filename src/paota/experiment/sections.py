@@ -28,7 +28,17 @@ SECTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class OverridableSections:
-    """The sections that an entry of `[[algorithms]]` may change for itself."""
+    """The sections that an entry of `[[algorithms]]` may change for itself.
+
+    Args:
+        training: section `[training]`.
+        server: section `[server]`.
+        timing: section `[timing]`.
+        air: section `[air]`.
+        power: section `[power]`.
+        faults: section `[faults]`.
+        guards: section `[guards]`.
+    """
 
     training: Training
     server: ServerSettings
