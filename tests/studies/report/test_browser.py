@@ -77,7 +77,7 @@ def test_a_plain_picture_of_a_large_window_has_every_unfolded_figure(browser: Br
     browser.run(UNFOLD)
     browser.wait_for(f"{DRAWN} === {FIGURES}")
     assert browser.run("document.querySelector('main').clientWidth") == 1600
-    columns = "getComputedStyle(document.querySelector('#power .more .grid')).gridTemplateColumns.split(' ').length"
+    columns = "getComputedStyle(document.querySelector('#timing .more .grid')).gridTemplateColumns.split(' ').length"
     assert browser.run(columns) == 3
     box = "document.querySelector('.table-box')"
     assert browser.run(f"{box}.scrollWidth <= {box}.clientWidth")
