@@ -32,7 +32,8 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs with names that attack the page."""
     path = tmp_path_factory.mktemp("compared") / "report with space.html"
-    runs = [make_result(name, HOSTILE, seeds=1, rounds=8, devices=5) for name in ("<script>", LONG)]
+    targets = (0.15, 0.2, 0.25, 0.3, 0.35)
+    runs = [make_result(name, HOSTILE, seeds=1, rounds=8, devices=5, targets=targets) for name in ("<script>", LONG)]
     write(runs, path, title="<b>compared</b>")
     return path
 
