@@ -32,7 +32,8 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs with names that attack the page."""
     path = tmp_path_factory.mktemp("compared") / "report with space.html"
-    runs = [make_result(name, HOSTILE, seeds=1, rounds=8, devices=5) for name in ("<script>", LONG)]
+    targets = (0.15, 0.2, 0.25, 0.3, 0.35)
+    runs = [make_result(name, HOSTILE, seeds=1, rounds=8, devices=5, targets=targets) for name in ("<script>", LONG)]
     write(runs, path, title="<b>compared</b>")
     return path
 
@@ -77,7 +78,7 @@ def test_a_plain_picture_of_a_large_window_has_every_unfolded_figure(browser: Br
     browser.run(UNFOLD)
     browser.wait_for(f"{DRAWN} === {FIGURES}")
     assert browser.run("document.querySelector('main').clientWidth") == 1600
-    columns = "getComputedStyle(document.querySelector('#power .more .grid')).gridTemplateColumns.split(' ').length"
+    columns = "getComputedStyle(document.querySelector('#timing .more .grid')).gridTemplateColumns.split(' ').length"
     assert browser.run(columns) == 3
     box = "document.querySelector('.table-box')"
     assert browser.run(f"{box}.scrollWidth <= {box}.clientWidth")
