@@ -70,7 +70,12 @@ class Uplink(NamedTuple):
         return signal + jax.random.normal(self.noise_key, signal.shape) * jnp.sqrt(self.noise_power_w / 2)
 
     def transmit(self, precoder: Complex[Array, " n"], payload: Float[Array, "n d"]) -> Float[Array, " d"]:
-        """Return the received signal if all devices send their payloads at once with these precoders."""
+        """Return the received signal if all devices send their payloads at once with these precoders.
+
+        Args:
+            precoder: phi_k of each device, [n].
+            payload: what each device sends, [n, d].
+        """
         return self.receive(tuple(gain @ payload for gain in self.gains(precoder)))
 
     def transmit_power_w(self, precoder: Complex[Array, " n"], energy: Float[Array, " n"]) -> Float[Array, " n"]:

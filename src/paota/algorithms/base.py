@@ -64,7 +64,11 @@ class Event(NamedTuple):
 
 
 class Amplitudes(NamedTuple):
-    """Amplitude of each device, and the divisor of the received sum. The weights are amplitude / divisor."""
+    """Amplitude of each device, and the divisor of the received sum. The weights are amplitude / divisor.
+
+    Args:
+        divisor: number by which the server divides the received sum.
+    """
 
     amplitude: Float[Array, " n"]  # p_k, 0 is silence; for a digital algorithm the weight itself
     divisor: Float[Array, ""] | float
@@ -80,7 +84,11 @@ class Heard(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The end of a round."""
+    """The end of a round.
+
+    Args:
+        state: next state of the server.
+    """
 
     model: Float[Array, " d"]  # w^(r+1)
     state: PyTree[Array] = ()
@@ -111,11 +119,19 @@ class Algorithm(abc.ABC):
         """Return the signal of a device; by default the model w_k or the update dw_k, as `payload` says (m = d).
 
         A signal of another length arrives in `next_model` with that length.
+
+        Args:
+            result: the local training of the device.
         """
         return result.local_model if self.payload == "model" else result.update
 
     def symbols(self, num_parameters: int, packed: bool) -> int:
-        """Return the number of symbols of a signal: one per parameter, or one per two parameters if packed."""
+        """Return the number of symbols of a signal: one per parameter, or one per two parameters if packed.
+
+        Args:
+            num_parameters: d.
+            packed: whether two parameters share one complex symbol.
+        """
         return -(-num_parameters // 2) if packed else num_parameters
 
     def sensitivity(self, clip_norm: float) -> float | None:
@@ -126,19 +142,35 @@ class Algorithm(abc.ABC):
         return 2 * clip_norm if type(self).signal is Algorithm.signal else None
 
     def broadcast(self, num_parameters: int) -> int:
-        """Return the count of numbers, besides the model, that stale devices need before they report; by default 0."""
+        """Return the count of numbers, besides the model, that stale devices need before they report; by default 0.
+
+        Args:
+            num_parameters: d.
+        """
         return 0
 
     def announced_bits(self, num_parameters: int) -> int:
-        """Return the bits that the server broadcasts in every event besides the model; by default 0."""
+        """Return the bits that the server broadcasts in every event besides the model; by default 0.
+
+        Args:
+            num_parameters: d.
+        """
         return 0
 
     def report(self, result: DeviceResult) -> Report:
-        """Return the scalars that a device sends over the control channel; by default none."""
+        """Return the scalars that a device sends over the control channel; by default none.
+
+        Args:
+            result: the local training of the device.
+        """
         return {}
 
     def assumed(self, uplink: Uplink) -> Uplink:
-        """Return the channel that the algorithm assumes; by default the true one."""
+        """Return the channel that the algorithm assumes; by default the true one.
+
+        Args:
+            uplink: the true uplink.
+        """
         return uplink
 
     @abc.abstractmethod
@@ -167,11 +199,20 @@ class Algorithm(abc.ABC):
         return Step(event.model + heard.received if self.payload == "update" else heard.received, event.state)
 
     def init(self, model: Float[Array, " d"]) -> PyTree[Array]:
-        """Return the state that the server keeps between events besides the model; by default none."""
+        """Return the state that the server keeps between events besides the model; by default none.
+
+        Args:
+            model: the initial model w^0, [d].
+        """
         return ()
 
     def init_for(self, model: Float[Array, " d"], num_devices: int) -> PyTree[Array]:
-        """Return the state of a server that keeps records of each of its K devices; by default that of `init`."""
+        """Return the state of a server that keeps records of each of its K devices; by default that of `init`.
+
+        Args:
+            model: the initial model w^0, [d].
+            num_devices: K.
+        """
         return self.init(model)
 
     def memory(self, model: Float[Array, " d"]) -> PyTree[Array]:
@@ -179,7 +220,11 @@ class Algorithm(abc.ABC):
         return ()
 
     def remember(self, result: DeviceResult) -> PyTree[Array]:
-        """Return the new memory of a device that has sent, in the form of `memory`."""
+        """Return the new memory of a device that has sent, in the form of `memory`.
+
+        Args:
+            result: the local training of the device.
+        """
         return result.memory
 
     def gradient_shift(self, memory: PyTree[Array], state: PyTree[Array]) -> Float[Array, " d"]:
@@ -225,6 +270,7 @@ class SynchronousAlgorithm(Algorithm):
 
     @property
     def scheme(self) -> Synchronous:
+        """The synchronous scheme with these settings."""
         return Synchronous(self.participants, self.selected, self.deadline_s)
 
 
@@ -267,7 +313,11 @@ def weights(raw: Float[Array, " n"], event: Event) -> Amplitudes:
 
 
 def normalise(raw: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Return nonnegative weights divided by their sum; zeros if the sum is zero."""
+    """Return nonnegative weights divided by their sum; zeros if the sum is zero.
+
+    Args:
+        raw: nonnegative weights, [n].
+    """
     return raw / _or_one(raw.sum())
 
 

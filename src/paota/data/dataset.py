@@ -67,6 +67,16 @@ class Dataset:
     `y_*` is int32 [N] with values in 0..num_classes-1. For a regression it is float32 [N] with `num_classes` = 1; the model
     then needs its own loss. `device_train` [N] is the natural owner of each training sample (its writer, its sensor), for
     the partition "natural". The arrays are read-only. `scaling` is applied before the model.
+
+    Args:
+        name: of the data set.
+        x_train: training samples.
+        y_train: their labels or targets.
+        x_test: test samples.
+        y_test: their labels or targets.
+        num_classes: number of classes; 1 for a regression.
+        device_train: owner of each training sample, or None.
+        scaling: scaling of the samples before the model.
     """
 
     name: str
@@ -159,7 +169,12 @@ class Dataset:
 
     @classmethod
     def from_files(cls, name: str, arrays: Mapping[str, NumPyArray]) -> Dataset:
-        """Return a dataset from the arrays `KEYS` and, optionally, `OPTIONAL_KEYS`."""
+        """Return a dataset from the arrays `KEYS` and, optionally, `OPTIONAL_KEYS`.
+
+        Args:
+            name: of the data set.
+            arrays: arrays by key.
+        """
         given = {key: arrays[key] for key in KEYS}
         return cls.from_arrays(name=name, device_train=arrays.get("device_train"), **given)  # type: ignore[arg-type]
 
@@ -170,6 +185,12 @@ class Dataset:
         """Return a dataset from two `torch.utils.data.Dataset` of pairs (input, label), read once with their transforms.
 
         Tensors with three axes are taken as [C, H, W] and become [H, W, C], unless `channels_first` is false.
+
+        Args:
+            train: training part.
+            test: test part.
+            name: of the data set.
+            channels_first: whether images are [C, H, W].
         """
         x_train, y_train = torch_arrays("train", train, channels_first=channels_first)
         x_test, y_test = torch_arrays("test", test, channels_first=channels_first)

@@ -41,6 +41,7 @@ class Shards:
 
     @property
     def num_devices(self) -> int:
+        """The number of devices K."""
         return len(self.offsets) - 1
 
     @property
@@ -49,14 +50,24 @@ class Shards:
         return np.diff(self.offsets)
 
     def of(self, device: int) -> npt.NDArray[np.int32]:
-        """Return the samples of one device."""
+        """Return the samples of one device.
+
+        Args:
+            device: number of the device, from 0.
+        """
         if not 0 <= device < self.num_devices:
             raise IndexError(f"device {device} of {self.num_devices}")
         return self.indices[self.offsets[device] : self.offsets[device + 1]]
 
     @classmethod
     def from_pairs(cls, device: npt.ArrayLike, sample: npt.ArrayLike, *, devices: int) -> Shards:
-        """Return the shards of (device [n], sample [n]) pairs in any order; a repeated pair counts once."""
+        """Return the shards of (device [n], sample [n]) pairs in any order; a repeated pair counts once.
+
+        Args:
+            device: device of each pair, [n].
+            sample: position of its sample in the training set, [n].
+            devices: K.
+        """
         device, sample = np.asarray(device, np.int64), np.asarray(sample, np.int64)
         span = int(sample.max(initial=0)) + 1
         keys = np.unique(device * span + sample)

@@ -30,7 +30,13 @@ class Model(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WithMetrics:
-    """A model that may have its own loss and score, as `Model` describes them."""
+    """A model that may have its own loss and score, as `Model` describes them.
+
+    Args:
+        loss: maps outputs and labels to a loss per sample, [B].
+        score: maps outputs and labels to a score per sample, [B].
+        score_name: name of the score.
+    """
 
     loss: SampleMetric | None = None
     score: SampleMetric | None = None
@@ -43,6 +49,10 @@ class FunctionModel(WithMetrics):
 
     A run folder remembers it as "functions", without the code. A registered class has a name that files can use, and
     so has a function in a file ("my_module:build").
+
+    Args:
+        init: makes the parameters from a key, the input shape and the number of classes.
+        apply: maps parameters and inputs [B, ...] to logits [B, classes].
     """
 
     init: Callable[[jax.Array, tuple[int, ...], int], Params] | None = None

@@ -78,11 +78,19 @@ class Server(abc.ABC):
 
     @abc.abstractmethod
     def aggregate(self, trainings: Trainings) -> None:
-        """Make the next model from these trainings. An empty set counts as a round that leaves the model as it is."""
+        """Make the next model from these trainings. An empty set counts as a round that leaves the model as it is.
+
+        Args:
+            trainings: finished trainings.
+        """
 
     @abc.abstractmethod
     def abort(self, device: Devices) -> None:
-        """End the trainings of these devices [n] without a result, at the next aggregation."""
+        """End the trainings of these devices [n] without a result, at the next aggregation.
+
+        Args:
+            device: [n].
+        """
 
     @property
     @abc.abstractmethod
@@ -103,11 +111,19 @@ class Server(abc.ABC):
 
     @abc.abstractmethod
     def first_training_s(self, device: Devices) -> Floats:
-        """Return the seconds of the first training of these devices, [n], as a measure of their speed."""
+        """Return the seconds of the first training of these devices, [n], as a measure of their speed.
+
+        Args:
+            device: [n].
+        """
 
     @abc.abstractmethod
     def by_speed(self, groups: int) -> Sequence[Devices]:
-        """Return the members of (almost) equally large groups by the first training, the quickest group first."""
+        """Return the members of (almost) equally large groups by the first training, the quickest group first.
+
+        Args:
+            groups: number of groups.
+        """
 
     @abc.abstractmethod
     def participants(self, count: int | None) -> int:
@@ -125,10 +141,21 @@ class Scheme(abc.ABC):
 
     @abc.abstractmethod
     def run(self, server: Server) -> Steps:
-        """Run the scheme as a coroutine. The server stops it at the end of the experiment, so it may run forever."""
+        """Run the scheme as a coroutine. The server stops it at the end of the experiment, so it may run forever.
+
+        Args:
+            server: starts and aborts trainings, and aggregates them.
+
+        Returns:
+            A coroutine that yields a `Wait` and receives the finished `Trainings`.
+        """
 
     def concurrency(self, inputs: TimelineInputs) -> int:
-        """Return the largest number of devices that train or upload at the same time; all unless overridden."""
+        """Return the largest number of devices that train or upload at the same time; all unless overridden.
+
+        Args:
+            inputs: fleet, latencies and horizon of the run.
+        """
         return inputs.latencies.devices
 
 

@@ -13,7 +13,13 @@ from ..base.types import Bools, Floats, Ints, NumPyArray
 
 
 class Trainings(NamedTuple):
-    """Local trainings, one entry each: the participants of an event, or the answer to a scheme's wait."""
+    """Local trainings, one entry each: the participants of an event, or the answer to a scheme's wait.
+
+    Args:
+        device: number of the device, [n].
+        start_s: start in simulated seconds, [n].
+        finish_s: end in simulated seconds, [n].
+    """
 
     device: Ints
     version: Ints  # version of the global model that the training started from

@@ -134,7 +134,11 @@ class Recommendation:
         return sorted(self.rows, key=lambda row: (-row.rung, self.median(row), -row.accuracy))
 
     def median(self, row: PlanRow) -> float:
-        """Return the median cost of a candidate in the metric that is minimised."""
+        """Return the median cost of a candidate in the metric that is minimised.
+
+        Args:
+            row: a candidate.
+        """
         return row.cost(self.best_by.name).median
 
     @property

@@ -63,6 +63,17 @@ class Sweep:
     """The result of `paota.sweep`.
 
     `table` is tidy, `best()` gives the best values, `sentences` say them, and `failed` has the reasons of failed points.
+
+    Args:
+        name: of the experiment.
+        axes: settings and their values.
+        best_by: metric that decides.
+        metrics: metrics in the table.
+        seeds: number of seeds.
+        rows: one per point and algorithm.
+        points: number of points.
+        folder: of the sweep, or None.
+        equal: quantity that is equal for all algorithms.
     """
 
     name: str
@@ -96,7 +107,11 @@ class Sweep:
         return list(dict.fromkeys(row.label for row in self.rows))
 
     def of(self, label: str) -> list[SweepRow]:
-        """Return the rows of one label, by point."""
+        """Return the rows of one label, by point.
+
+        Args:
+            label: of an algorithm.
+        """
         found = [row for row in self.rows if row.label == label]
         if not found:
             raise unknown_name("algorithm label", label, self.labels)
@@ -111,11 +126,19 @@ class Sweep:
         return {} if row is None else dict(zip((axis.key for axis in axes), _values(self, row, axes), strict=True))
 
     def best_row(self, label: str) -> SweepRow | None:
-        """Return the best point of a label; None if none reaches the target, or if no axis makes a difference."""
+        """Return the best point of a label; None if none reaches the target, or if no axis makes a difference.
+
+        Args:
+            label: of an algorithm.
+        """
         return best_row(self.of(label), self.best_by) if self.touching(label) else None
 
     def touching(self, label: str) -> list[Axis]:
-        """Return the axes that make a difference to a label; along all others its results are bit-identical."""
+        """Return the axes that make a difference to a label; along all others its results are bit-identical.
+
+        Args:
+            label: of an algorithm.
+        """
         rows, foreign = self.of(label), self.foreign.get(label, ())
         return [axis for i, axis in enumerate(self.axes) if axis.key not in foreign and not _idle(rows, i)]
 
