@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -102,6 +102,15 @@ def test_a_long_request_must_be_signed_by_a_registered_key(server: Server) -> No
     assert push(signed(key), 11 * 2**20) == (413, b"too large\n")
 
 
+async def hang_up(writers: Sequence[asyncio.StreamWriter], before: set[asyncio.Task[None]]) -> None:
+    """Close the connections, and wait for all tasks but those of `before`: the other ends."""
+    for writer in writers:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+    await asyncio.gather(*(asyncio.all_tasks() - before), return_exceptions=True)
+
+
 def test_one_address_has_few_connections(server: Server) -> None:
     opened = [connection for _ in range(300) if (connection := connect(server)) is not None]
     try:
@@ -126,13 +135,13 @@ def test_all_addresses_together_have_four_times_as_many_connections_as_one(tmp_p
         return False, writer
 
     async def play() -> None:
+        before = asyncio.all_tasks()
         target, listener = str(tmp_path / "target"), socket.create_server(("127.0.0.1", 0))
         async with await asyncio.start_unix_server(echo, target), await gateway.listen(listener, target, per_address=2):
             source = listener.getsockname()
             talks = [await answered(source, f"127.0.0.{10 + i // 3}") for i in range(15)]  # 3 from each of 5 addresses
             assert [passed for passed, _ in talks] == [True, True, False] * 4 + [False] * 3
-            for _, writer in talks:
-                writer.close()
+            await hang_up([writer for _, writer in talks], before)
 
     asyncio.run(asyncio.wait_for(play(), 120.0))
 
@@ -196,13 +205,13 @@ def test_silent_connections_are_closed(tmp_path: Path, monkeypatch: pytest.Monke
         writer.close()
 
     async def play() -> None:
+        before = asyncio.all_tasks()
         target, source = str(tmp_path / "target"), socket.create_server(("127.0.0.1", 0))
         async with await asyncio.start_unix_server(echo, target), await gateway.listen(source, target):
             talks = [await asyncio.open_connection(*source.getsockname()) for _ in range(50)]
             for _, writer in talks[:25]:
                 writer.write(b"hello")
             assert [await reader.read() for reader, _ in talks] == [b"hello"] * 25 + [b""] * 25
-            for _, writer in talks:
-                writer.close()
+            await hang_up([writer for _, writer in talks], before)
 
     asyncio.run(asyncio.wait_for(play(), 120.0))

@@ -29,6 +29,7 @@ TABLE: dict[str, Any] = {
     "data": {"dataset": "synthetic", "devices": K, "sizes": [60], "classes_per_device": 10},
     "training": {"local_steps": 20, "batch_size": 10, "learning_rate": 0.3},
     "evaluation": {"every": 4},
+    "power": {"cap": "paper"},  # the physical cap gives a long update a small amplitude, and so a small weight
     "timing": {"latency": "per-device", "seconds": [5.0 + 0.2 * k for k in range(K)]},
     "algorithms": [{"name": "paota", "payload": "update"}, {"name": "local-sgd", "participants": K}],
 }
@@ -49,7 +50,7 @@ def scaled(factor: float) -> Callable[[Model, Model, int], dict[str, NDArray[Any
 
 
 class Replay:
-    """The very first model that it was sent, for ever."""
+    """Always the first model that the device received."""
 
     def __init__(self) -> None:
         self.first: Model | None = None

@@ -282,7 +282,7 @@ def test_a_server_step_in_a_run():
         )
     )  # fmt: skip
     assert np.abs(whole - start).max() > 1e-3
-    np.testing.assert_allclose(half - start, (whole - start) / 2, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(half - start, (whole - start) / 2, rtol=1e-5, atol=1e-7)  # float32 weights below 1
 
 
 def test_resuming_with_server_memory_gives_the_same_bits(tmp_path):

@@ -6,7 +6,7 @@ Kou, Ji, Zhong, Zhang: "Semi-Asynchronous Federated Edge Learning for Over-the-a
     every dT seconds, with all devices that have finished:       the scheme `Periodic`
         the devices report their similarity theta_k              `Paota.report`
         the server chooses p_k by P2 (Eq. asy:power_control)     `Paota.amplitudes`
-        the devices send at once (Eq. Global_receive)            `Uplink.receive`
+        the devices send at once (Eq. Global_receive)            `Uplink.transmit`
         the server divides by varsigma (Eq. Normalization)       `Algorithm.next_model`
         the devices get w^(r+1) and start the next training      the scheme `Periodic`
 """

@@ -78,7 +78,8 @@ def aggregate_by_hand(
     if memory is not None:
         stored = jax.tree.map(lambda _, given: jnp.asarray(given, float), stored, memory)
     number = jnp.arange(n) if device is None else jnp.asarray(device)
-    all_memory = jax.tree.map(lambda a: jnp.zeros((int(number.max()) + 1, *a.shape[1:])).at[number].set(a), stored)
+    places = int(num_devices or n) if isinstance(number, jax.core.Tracer) else int(number.max()) + 1
+    all_memory = jax.tree.map(lambda a: jnp.zeros((places, *a.shape[1:])).at[number].set(a), stored)
     server = algorithm.init_for(w, int(num_devices or n)) if state is None else state
     r = jnp.asarray(round)
     inputs = EventInputs(
