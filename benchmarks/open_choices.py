@@ -1,7 +1,7 @@
 """Search the choices that the paper leaves open for its printed numbers: `python benchmarks/open_choices.py [--quick]`.
 
-Prints the tables of docs/reverse-engineering.md as Markdown. Finished cells stay in `--out`, so an interrupted search can be
-repeated. The page consists of docs/_build/reverse_head.md and this output.
+Prints the complete tables as Markdown; docs/reverse-engineering.md shows their main rows. Finished cells stay in `--out`, so
+an interrupted search can be repeated.
 
 - Table I, seconds: assumptions about the length of a synchronous round, computed from the latency law.
 - Table I, rounds: every single choice is tried, then one choice after another is added. Other seeds and the final
