@@ -1,6 +1,6 @@
 """PAOTA, the paper's Algorithm 1: periodic aggregation over the air with optimised transmit power.
 
-Kou, Ji, Zhong, Zhang: "Semi-Asynchronous Federated Edge Learning for Over-the-air Computation".
+Kou, Ji, Zhong, Zhang: "Semi-Asynchronous Federated Edge Learning Mechanism via Over-the-air Computation".
 
     Algorithm 1                                                  code
     every dT seconds, with all devices that have finished:       the scheme `Periodic`
