@@ -66,7 +66,8 @@ def build(scale: Scale, cells: Cells, tables: Tables, figures: Sequence[Section]
         f"paper's figures and {scale.sweep_rounds} for the sweeps; one learning rate (0.1) and one batch size (32) for every "
         "method.",
         findings=[
-            "Semi-Asynchronous Federated Edge Learning Mechanism via Over-the-air Computation: what holds, what does not, and why.",
+            "Semi-Asynchronous Federated Edge Learning Mechanism via Over-the-air Computation: what holds, what does "
+            "not, and why.",
             _counts(verdicts) if verdicts else "A smoke run judges nothing: there are no verdicts.",
         ],
         warning="Smoke run on small made-up data: these figures say nothing about the paper." if scale.quick else "",
