@@ -92,7 +92,14 @@ def _serve(
     with only_one(out):
         programs = Programs(prepared)
         runs = [
-            _Run(programs, entry, deployment, grid, clock, CheckpointFolder(out / f"checkpoint-{i}"))
+            _Run(
+                programs,
+                entry,
+                deployment,
+                grid=grid,
+                clock=clock,
+                checkpoints=CheckpointFolder(out / f"checkpoint-{i}"),
+            )
             for i, entry in enumerate(algorithms)
         ]
         log = _RoundLog({run.entry.label: 0 if run.saved is None else len(run.saved.history) for run in runs})
@@ -135,7 +142,7 @@ class _Run:
     last: Checkpoint  # once it has ended
 
     def __init__(
-        self, programs: Programs, entry: AlgorithmConfig, deployment: Deployment, grid: Grid, clock: Clock,
+        self, programs: Programs, entry: AlgorithmConfig, deployment: Deployment, *, grid: Grid, clock: Clock,
         checkpoints: CheckpointFolder,
     ) -> None:  # fmt: skip
         self.programs, self.prepared, self.entry, self.deployment = programs, programs.prepared, entry, deployment

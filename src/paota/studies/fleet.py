@@ -38,8 +38,8 @@ def add_parser(commands: Subcommands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     # Imported here: NumPy would slow every command's start.
-    from ..timing.fleet import describe
-    from ..timing.fleet_files import read_fleet
+    from ..timing.fleet import describe  # start-up time
+    from ..timing.fleet_files import read_fleet  # start-up time
 
     file = Path(args.file)
     repeat_s = args.repeat
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _make(args: argparse.Namespace, file: Path) -> float:
     """Write a synthetic fleet; returns the seconds after which it repeats."""
-    from ..timing.fleet_files import write_fleet
-    from ..timing.synthetic_fleets import DAY_S, make_fleet
+    from ..timing.fleet_files import write_fleet  # start-up time
+    from ..timing.synthetic_fleets import DAY_S, make_fleet  # start-up time
 
     if not file.parent.is_dir():
         raise UserError(f"there is no folder '{file.parent}'")
@@ -72,7 +72,7 @@ def _make(args: argparse.Namespace, file: Path) -> float:
 
 
 def _quantiles(values: Floats) -> list[float]:
-    import numpy as np
+    import numpy as np  # start-up time
 
     return [float(value) for value in np.quantile(values, QUANTILES)] if len(values) else []
 
@@ -100,10 +100,10 @@ def settings_for(file: Path, found: Description) -> str:
 
 
 def _show(file: Path, found: Description) -> None:
-    from rich.console import Console
-    from rich.text import Text
+    from rich.console import Console  # start-up time
+    from rich.text import Text  # start-up time
 
-    from ..terminal.tables import print_table
+    from ..terminal.tables import print_table  # start-up time
 
     console = Console()
     console.print(Text(f"{file}: {found.devices:,} devices, {found.rows:,} rows, {duration(found.span_s)}"))

@@ -21,7 +21,7 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from .server import LiveServer
+    from .server import LiveServer  # start-up time
 
     if not 0 <= args.port < 2**16:
         raise UserError(f"--port must be from 0 to 65535, not {args.port}")

@@ -19,8 +19,8 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ...results.folder import load
-    from .report import write
+    from ...results.folder import load  # start-up time
+    from .report import write  # start-up time
 
     results = [load(folder, check=not args.unchecked) for folder in args.runs]
     usual = Path(args.runs[0]) / "report.html" if len(results) == 1 else Path("comparison.html")

@@ -71,7 +71,7 @@ def _display(cells: Sequence[Cell]) -> TasksDisplay:
 
     names = {cell.name: cell.name for cell in cells}
     work = {cell.name: float(cell.work) for cell in cells}
-    return TasksDisplay("reproducing", "cells to compute", names, sys.stderr, work, sys.stdout)
+    return TasksDisplay("reproducing", "cells to compute", names, sys.stderr, work=work, output=sys.stdout)
 
 
 def _show(made: Reproduction) -> None:
