@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...base.system import raise_on_ctrl_c
 from ...base.types import Subcommands, Table
-from ...terminal.arguments import add_experiment, default_folder, parse_seeds, read_experiment
+from ...terminal.arguments import add_experiment, default_folder, parse_seeds, read_experiment, say_page
 from ..study import MOST_LINES, add_computing, check_computing, print_answer, print_json, rows_of, watching
 
 if TYPE_CHECKING:
@@ -70,6 +70,15 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.resume or args.out or default_folder(f"{spec.experiment.name}-plan"))
     # Impossible plans are refused here, before a folder is made.
     search = planner.begun(folder, spec, jobs=args.jobs, ray=args.ray)
+    if args.dry_run:
+        from ...simulate.workload import print_dry_run  # start-up time
+
+        print(
+            f"{len(search.candidates)} candidates, each with one seed to the end; the search ends most of them earlier"
+        )
+        whole = {candidate.name: candidate.experiment for candidate in search.candidates}
+        print_dry_run(whole, search.seeds[:1], folder=folder, jobs=args.jobs, share=search.largest_share)
+        return 0
     if not args.resume:
         PLANS.begin(folder, spec)
     search.foresee(search.candidates)
@@ -85,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(plain(made))
     else:
         _show(made)
+    say_page(folder / "report.html", args, None)
     return 0 if made.chosen is not None else 1
 
 

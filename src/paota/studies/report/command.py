@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...base.errors import UserError
 from ...base.types import Subcommands
+from ...terminal.arguments import add_open, say_page
 
 
 def add_parser(commands: Subcommands) -> None:
@@ -16,6 +17,7 @@ def add_parser(commands: Subcommands) -> None:
         "--unchecked", action="store_true", help="read files as they are that were changed after the run"
     )
     parser.add_argument("--out", metavar="FILE", help="the HTML file (default: report.html in the run's folder)")
+    add_open(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,5 +30,5 @@ def run(args: argparse.Namespace) -> int:
     if not out.parent.is_dir():
         raise UserError(f"--out: there is no folder '{out.parent}'")
     write(results, out)
-    print(out)
+    say_page(out, args, str(out))
     return 0

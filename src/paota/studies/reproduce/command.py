@@ -12,6 +12,7 @@ from rich.console import Console
 
 from ...base.errors import UserError, install_command
 from ...base.types import Subcommands
+from ...terminal.arguments import add_open, say_page
 
 if TYPE_CHECKING:
     from ..progress import TasksDisplay
@@ -37,6 +38,7 @@ def add_parser(commands: Subcommands) -> None:
         "--part", action="append", default=[], metavar="PART", dest="parts",
         help="only this part beside the paper's own figures: theory, noise or ablations; may be repeated",
     )  # fmt: skip
+    add_open(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress display")
 
 
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         display=None if args.quiet else _display,
     )  # fmt: skip
     _show(made)
-    print(f"\nreport: {made.page}")
+    say_page(made.page, args, f"\nreport: {made.page}")
     return 0
 
 
