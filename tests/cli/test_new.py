@@ -73,7 +73,7 @@ def test_a_run_with_a_plug_in_opens_without_it(folder, capsys, monkeypatch):
     assert repr(opened.experiment) == f"<paota.RecordedExperiment 'my-policy', as data only: {why}>"
     assert main(["report", "run", "--out", "again.html"]) == 0
     assert "--plugin" in Path("again.html").read_text()
-    with pytest.raises(paota.UserError, match=r"opened as data.*look at '.*my_policy.py'.*trust_plugins=True"):
+    with pytest.raises(paota.UserError, match=r"opened as data.*read '.*my_policy.py'.*trust_plugins=True"):
         opened.shards  # noqa: B018
 
 
@@ -90,7 +90,7 @@ def test_nothing_is_overwritten(folder, capsys):
         (["algorithm", "paota"], "exists already"),
         (["algorithm", "My Policy"], "small letters, digits and hyphens"),
         (["algorithm", "../evil"], "small letters, digits and hyphens"),
-        (["algorithm", "lambda"], "a word of Python itself"),
+        (["algorithm", "lambda"], "a reserved word of Python"),
         (["algoritm", "x"], "did you mean 'algorithm'"),
     ],
 )

@@ -145,7 +145,7 @@ def test_dirichlet_from_one_owner_to_an_even_split():
         return np.stack([np.bincount(labels[shards.of(k)], minlength=5) for k in range(10)])
 
     alone = class_table(1e-9)
-    # Each class belongs to one device, but for what the empty-handed ones (at most 9) were given.
+    # Each class belongs to one device, except for samples that went to devices without any (at most 9).
     assert (alone.max(axis=0) >= 200 - 9).all()
     even = class_table(1e9)
     assert ((even >= 19) & (even <= 21)).all()

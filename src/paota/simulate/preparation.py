@@ -192,7 +192,7 @@ def _check_entry(entry: AlgorithmConfig) -> None:
         )
     if entry.power.energy_budget_j is not None and not entry.algorithm.over_the_air:
         raise UserError(
-            f"power.energy_budget_j is for devices that send over the air, and those of '{entry.label}' upload"
+            f"power.energy_budget_j needs transmissions over the air, and '{entry.label}' uses digital uploads"
         )
     if entry.guards.noise_multiplier is not None and entry.guards.max_update_norm is None:
         raise UserError("guards.noise_multiplier is in units of guards.max_update_norm: give that too")

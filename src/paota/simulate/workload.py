@@ -22,7 +22,7 @@ MOST_ROWS = 40
 
 
 class Workload(NamedTuple):
-    """What one algorithm computes with all its seeds. It ends earlier where `evaluation` stops it."""
+    """The work of one algorithm with all its seeds. It ends earlier where `evaluation` stops it."""
 
     rounds: int  # aggregations with each seed
     seconds: float  # simulated time at the last aggregation
@@ -115,6 +115,8 @@ def print_dry_run(
         ("local\ntrainings", [f"{row.trainings:,}" for row in rows]),
     ]
     print_table(console, "", ("", list(work)[:MOST_ROWS]), columns)
+    if len(work) > MOST_ROWS:
+        console.print(f"... and {len(work) - MOST_ROWS} more")
     for name, text in {**facts, "folder": str(folder), **refused}.items():
         console.print(f"{name + ':':8} {text}", soft_wrap=True)
     console.print("dry run: nothing was computed or written")

@@ -66,7 +66,7 @@ def _make(args: argparse.Namespace, file: Path) -> float:
     if not file.parent.is_dir():
         raise UserError(f"there is no folder '{file.parent}'")
     if not 0 <= args.seed < 2**31:
-        raise UserError(f"--seed lies between 0 and {2**31 - 1}, not at {args.seed}")
+        raise UserError(f"--seed must be from 0 to {2**31 - 1}, not {args.seed}")
     write_fleet(file, make_fleet(args.make, args.days, seed=args.seed))
     return float(args.days * DAY_S)
 
@@ -117,7 +117,7 @@ def _show(file: Path, found: Description) -> None:
 
 
 def _sentences(found: Description) -> list[str]:
-    """Describe who is available and for how long."""
+    """Describe which devices are available and for how long."""
     least, most = int(found.share.argmin()), int(found.share.argmax())
     said = [
         f"On average {percent(found.mean_share)} of the devices are available: at least {percent(found.share[least])} "

@@ -293,7 +293,7 @@ def print_json(value: Json) -> None:
 
 
 def rows_of(columns: Columns) -> list[Table]:
-    """Return a table of columns row by row."""
+    """Return the rows of a table that is given by columns."""
     cells: Mapping[str, list[object]] = {name: column.tolist() for name, column in columns.items()}
     return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 

@@ -21,7 +21,7 @@ class Timing:
         aliases=("fleet", "availability", "devices_file"),
     )
     fleet_repeat_s: float | None = setting(
-        None, above=0, doc="The fleet's file starts over after this time; absent: its last rows hold for good."
+        None, above=0, doc="Period after which the fleet's file repeats; absent: its last rows stay valid."
     )
     when_leaving: str = setting(
         "suspend",

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"--{name} must be at least 1, not {value}")
     out = Path(args.out)
     if out.exists() and not out.is_dir():
-        raise UserError(f"--out: '{out}' is a file, and a folder is needed")
+        raise UserError(f"--out: '{out}' is a file, not a folder")
 
     from ...pages import export  # start-up time
     from .catalogue import check_parts  # start-up time
