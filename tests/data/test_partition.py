@@ -258,7 +258,7 @@ def test_shards_from_pairs():
         ([1, 2], [0, 1, 1, 2], "device 1 holds no sample"),
         ([1, 2], [0, 1], "offsets must run from 0"),
         ([1, 2], [0], "offsets must run from 0"),
-        ([1, -2], [0, 2], "-2 is not a sample"),
+        ([1, -2], [0, 2], "index -2 is negative"),
         ([3, 1, 3], [0, 3], "holds the same sample twice"),
         ([1.5], [0, 1], "must be a vector of whole numbers"),
     ],

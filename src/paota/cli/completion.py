@@ -9,6 +9,7 @@ from ..base.registry import ALGORITHMS
 from ..base.types import Subcommands
 from ..experiment import reference
 from ..experiment.files import preset_names
+from .new import KINDS
 
 BASH = """_paota() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" words=""
@@ -44,7 +45,12 @@ def show(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> int:
         name: [str(word) for action in parser._actions if not action.option_strings for word in action.choices or ()]
         for name, parser in parsers.items()
     }
-    names |= {"help": sorted(parsers), "presets": preset_names(), "settings": [*reference.sections(), *ALGORITHMS]}
+    names |= {
+        "help": sorted(parsers),
+        "new": KINDS,
+        "presets": preset_names(),
+        "settings": [*reference.sections(), *ALGORITHMS],
+    }
     if shell == "fish":
         lines = ["complete -c paota -n __fish_use_subcommand -f -a '{}'".format(" ".join([*parsers, "help"]))]
         for name, words in names.items():

@@ -44,7 +44,9 @@ def add_parser(commands: Subcommands) -> None:
     arguments.add_dry_run(parser)
     parser.add_argument("--time-scale", type=float, default=1.0, metavar="X", help="real seconds per simulated second")
     parser.add_argument(
-        "--real-latency", action="store_true", help="devices do not wait as long as the latency model says"
+        "--real-latency",
+        action="store_true",
+        help="do not emulate the latency model: devices take the time that they need",
     )
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help="devices are other machines and reach this one here (e.g. 0.0.0.0:8000)"

@@ -39,7 +39,7 @@ DIVERGED = 3  # exit code of a run that was computed and saved, but whose model 
 def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "run",
-        help="run an experiment: one setting, several algorithms on identical draws",
+        help="run an experiment: several algorithms with identical random draws",
         description="Run an experiment. Without a file: the paper's setting with PAOTA, Local SGD and COTAF.",
     )
     arguments.add_experiment(parser)

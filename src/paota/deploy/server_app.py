@@ -262,7 +262,7 @@ def _out_folder(deployment: Deployment, experiment: Experiment) -> Path:
         raise UserError(f"the checkpoint in '{out}' belongs to another experiment (compare its experiment.toml)")
     elif CONTENTS in held and (then := read_json(out / CONTENTS)) != now:
         changed = next(path for path in {**now, **then} if now.get(path) != then.get(path))
-        raise UserError(f"the checkpoint in '{out}' was made with other contents of '{changed}'")
+        raise UserError(f"the checkpoint in '{out}' was made with a different '{changed}'")
     write_text(out / "experiment.toml", text.decode())
     write_json(out / CONTENTS, now)
     return out

@@ -30,9 +30,11 @@ def add_parser(commands: Subcommands) -> None:
     parser.add_argument(
         "--make", type=int, metavar="N", help="write a synthetic fleet of N devices that charge at night"
     )
-    parser.add_argument("--days", type=float, default=1.0, metavar="D", help="length of the made fleet (default 1)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the made fleet (default 0)")
-    parser.add_argument("--repeat", type=float, metavar="S", help="describe it as starting over after S seconds")
+    parser.add_argument(
+        "--days", type=float, default=1.0, metavar="D", help="days that the synthetic fleet covers (default 1)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the synthetic fleet (default 0)")
+    parser.add_argument("--repeat", type=float, metavar="S", help="describe the fleet as repeating every S seconds")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON and nothing else")
 
 

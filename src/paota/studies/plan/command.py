@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "plan",
-        help="which period, how many devices, how much power, which payload and algorithm",
+        help="recommend algorithm, period, number of devices, power and payload for a target accuracy",
         description="Recommend what to deploy, from an experiment (devices, radio, model, data) and a target accuracy. The "
         "experiment's end is the longest time of a candidate.",
     )
@@ -37,7 +37,7 @@ def add_parser(commands: Subcommands) -> None:
         help="values to choose from, e.g. --over timing.period_s=4:12:2; default: what usually matters to each algorithm",
     )  # fmt: skip
     parser.add_argument(
-        "--algorithms", metavar="A,B,...", help="to choose from (default: the experiment's, or a short list)"
+        "--algorithms", metavar="A,B,...", help="algorithms to choose from (default: the experiment's, or a short list)"
     )
     parser.add_argument(
         "--where", action="append", default=[], metavar="'METRIC < NUMBER'",
@@ -48,7 +48,7 @@ def add_parser(commands: Subcommands) -> None:
         help="repetitions of the finalists, or which seeds (default 5)",
     )  # fmt: skip
     parser.add_argument(
-        "--estimate", action="store_true", help="only the estimate from the latencies; nothing is learned"
+        "--estimate", action="store_true", help="only print the estimate from the latencies, without any training"
     )
     add_computing(parser, what="plan", runs="candidates")
 

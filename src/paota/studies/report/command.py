@@ -13,9 +13,7 @@ from ...terminal.arguments import add_open, say_page
 def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser("report", help="render the report of a run, or compare several runs in one page")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
-    parser.add_argument(
-        "--unchecked", action="store_true", help="read files as they are that were changed after the run"
-    )
+    parser.add_argument("--unchecked", action="store_true", help="also read files that were changed after the run")
     parser.add_argument("--out", metavar="FILE", help="the HTML file (default: report.html in the run's folder)")
     add_open(parser)
 

@@ -41,8 +41,8 @@ def add_parser(commands: Subcommands) -> None:
     )
     parser.add_argument(
         "--equal", metavar="WHAT",
-        help="what all points have equal where equal rounds would take unequal time: time (default; of the longest) "
-        "or rounds",
+        help="where all points end if equal rounds take unequal time: at the time of the longest (time, default) or "
+        "after equal rounds (rounds)",
     )  # fmt: skip
     add_computing(parser, what="sweep", runs="points")
 
