@@ -26,5 +26,5 @@ class Timing:
     when_leaving: str = setting(
         "suspend",
         options=("suspend", "restart"),
-        doc='A training whose device leaves: "suspend" resumes when the device is back, "restart" starts over.',
+        doc='Training whose device leaves: "suspend" resumes when the device is back, "restart" begins again.',
     )
