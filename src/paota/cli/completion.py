@@ -24,7 +24,7 @@ BASH = """_paota() {{
 complete -o default -F _paota paota
 """
 ZSH = "autoload -Uz compinit bashcompinit && compinit && bashcompinit\n"
-HOW = 'in bash and zsh: eval "$(paota completion bash)" (or zsh); in fish: paota completion fish | source'
+HOW = 'eval "$(paota completion bash)" in bash (zsh: the same with zsh), paota completion fish | source in fish'
 
 
 def add_parser(commands: Subcommands) -> None:
@@ -32,7 +32,8 @@ def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "completion",
         help="print a script for your shell that completes commands and options",
-        description=f"Print a script that completes commands, options and names. Load it where your shell starts: {HOW}.",
+        description="Print a script that completes commands, options and names. Put a line into the start-up file of your "
+        f"shell: {HOW}.",
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="your shell")
     parser.set_defaults(execute=lambda args: show(args.shell, commands.choices))
@@ -47,7 +48,7 @@ def show(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> int:
     }
     names |= {
         "help": sorted(parsers),
-        "new": KINDS,
+        "new": list(KINDS),
         "presets": preset_names(),
         "settings": [*reference.sections(), *ALGORITHMS],
     }
