@@ -46,12 +46,8 @@ def show(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> int:
         name: [str(word) for action in parser._actions if not action.option_strings for word in action.choices or ()]
         for name, parser in parsers.items()
     }
-    names |= {
-        "help": sorted(parsers),
-        "new": list(KINDS),
-        "presets": preset_names(),
-        "settings": [*reference.sections(), *ALGORITHMS],
-    }
+    names |= {"help": [*parsers], "new": [*KINDS], "presets": preset_names()}
+    names["settings"] = [*reference.sections(), *ALGORITHMS]
     if shell == "fish":
         lines = ["complete -c paota -n __fish_use_subcommand -f -a '{}'".format(" ".join([*parsers, "help"]))]
         for name, words in names.items():

@@ -14,9 +14,9 @@ from ..base.system import GIB
 from ..experiment.experiment import AlgorithmConfig, Experiment
 from .preparation import PARTICIPATION_BYTES, PreparedRun, event_bytes, prepare
 
+# A rough speed of one core: small models in small batches reach some 10^10 to 10^11 operations per second on a present-day
+# processor. A time that is estimated with it is right within a factor of about five. Compilation is not part of it.
 FLOP_PER_S = 2.5e10
-"""A rough speed of one core: small models in small batches reach some 10^10 to 10^11 operations per second on a present-day
-processor. A time that is estimated with it is right within a factor of about five. Compilation is not part of it."""
 LIBRARY_BYTES = GIB // 3  # Python with JAX, before any data
 MOST_ROWS = 40
 
@@ -88,11 +88,9 @@ def print_dry_run(
                 raise
             refused[name] = f"fails: {error}"
             continue
-        several = len(experiment.algorithms) > 1 or not name
-        work |= {
-            ", ".join([*filter(None, [name]), *[c.label] * several]): workload_of(prepared, c)
-            for c in experiment.algorithms
-        }
+        for entry in experiment.algorithms:
+            several = f"{name}, {entry.label}".removeprefix(", ")
+            work[name if name and len(experiment.algorithms) == 1 else several] = workload_of(prepared, entry)
         memory.append(memory_bytes(prepared))
         data, held = prepared.dataset, sum(sorted(memory)[-(jobs or cores) :]) / GIB
         seconds = share * sum(row.flop for row in work.values()) / (FLOP_PER_S * cores)
@@ -105,9 +103,8 @@ def print_dry_run(
             "time": "unknown: the operations of this model cannot be counted" if seconds != seconds else simulation,
         }
     if time_scale is not None:
-        facts["time"] = (
-            f"about {duration(time_scale * sum(row.seconds for row in work.values()))}, one algorithm at a time"
-        )
+        real = duration(time_scale * sum(row.seconds for row in work.values()))
+        facts["time"] = f"about {real}, one algorithm at a time"
     console, rows = Console(highlight=False, markup=False), list(work.values())[:MOST_ROWS]
     columns = [
         ("rounds", [f"{row.rounds:,}" for row in rows]),

@@ -26,5 +26,5 @@ class Timing:
     when_leaving: str = setting(
         "suspend",
         options=("suspend", "restart"),
-        doc='Training whose device leaves: "suspend" resumes when the device is back, "restart" begins again.',
+        doc='Training whose device leaves: "suspend" resumes when the device is back, "restart" repeats it.',
     )

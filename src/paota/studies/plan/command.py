@@ -111,15 +111,8 @@ def _spec(args: argparse.Namespace) -> PlanSpec:
         )  # fmt: skip
 
     given = (
-        args.experiment,
-        args.preset,
-        args.changes,
-        args.over,
-        args.where,
-        args.algorithms,
-        args.target,
-        args.seeds,
-    )
+        args.experiment, args.preset, args.changes, args.over, args.where, args.algorithms, args.target, args.seeds,
+    )  # fmt: skip
     return PLANS.asked(args, given, from_arguments)
 
 
