@@ -90,7 +90,7 @@ class Setting:
         }
 
     def measures(self, run: Trajectory) -> dict[str, Any]:
-        """What is kept of one seed: what had been spent at the target (null: never), and columns on the grid of time."""
+        """Return the kept results of one seed: costs at the target (null: never reached), and columns on the grid of time."""
         metrics = run.metrics
         totals = {
             "time_s": metrics["time_s"],
@@ -216,7 +216,7 @@ class Cell:
         return SETTINGS[self.setting].experiment(f"field-{self.setting}", SEEDS_A_BLOCK * self.block, entry)
 
     def path(self, store: Path) -> Path:
-        """Where its outcome is kept."""
+        """Return the path of its outcome."""
         rival = "".join(c if c.isalnum() else "-" for c in self.rival.label).strip("-")
         return store / self.setting / f"{rival}-{self.variant}-{self.block}.json"
 
@@ -236,7 +236,7 @@ class Cell:
 
 
 def accuracy_after_updates(seed: dict[str, Any], updates: int) -> float:
-    """Test accuracy at the last point of the grid with at most so many device updates; NaN if there never were so many."""
+    """Test accuracy at the last point of the grid with at most `updates` device updates; NaN if there were never that many."""
     counts = np.array(seed["updates_on_grid"])
     if counts[-1] < updates:
         return math.nan
@@ -293,13 +293,13 @@ def _spent(seeds: Sequence[dict[str, Any]], name: str, unit: float = 1.0) -> str
 
 
 def uplink(cell: Cell) -> str:
-    """How the rival's devices send, in words."""
+    """Return in words how the rival's devices send."""
     entry = paota.Experiment.from_dict(cell.experiment()).algorithms[0]
     return "air" if entry.algorithm.over_the_air else DIGITAL_UPLINKS.name_of(type(entry.air.digital))
 
 
 def changes(rival: Rival, variant: int) -> str:
-    """What a variant changes, in words: `participants = 30, learning_rate = 1.5`."""
+    """Return in words what a variant changes: `participants = 30, learning_rate = 1.5`."""
     if variant == 0:
         return "default"
     flat: dict[str, Any] = {}
@@ -309,7 +309,7 @@ def changes(rival: Rival, variant: int) -> str:
 
 
 def tuning_cells(setting: str, rival: Rival) -> list[Cell]:
-    """What chooses among its variants; nothing where there is one only."""
+    """Return the cells that choose among the variants; none if there is only one."""
     variants = range(len(rival.variants()))
     return [Cell(setting, rival, variant, block) for variant in variants for block in TUNING] if rival.others else []
 
@@ -374,7 +374,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("docs/data"), help="the folder of the CSV files")
     parser.add_argument("--only", nargs="+", choices=[r.label for r in RIVALS + NEWCOMERS], help="these rivals")
     parser.add_argument("--tuned", action="store_true", help="leave the untuned rows out")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin nothing new after so many seconds")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin nothing new after this many seconds")
     parser.add_argument("--missing", action="store_true", help="only say what is still to be computed")
     args = parser.parse_args()
     rivals = [r for r in RIVALS if not args.only or r.label in args.only or r.label == REFERENCE]

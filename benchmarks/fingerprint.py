@@ -135,7 +135,7 @@ def simulated(*tables: Mapping[str, Any], seeds: int = 1) -> dict[str, Any]:
 
 
 def operations(jaxpr: Any) -> set[str]:
-    """What a traced program does: operations with the types of their arguments and results, whatever their order."""
+    """Return the operations of a traced program with the types of arguments and results, in any order."""
     found = set()
     for equation in jaxpr.eqns:
         variables = [str(variable.aval) for variable in (*equation.invars, *equation.outvars)]
@@ -176,7 +176,7 @@ def programs() -> dict[str, Any]:
 
 
 def in_blocks() -> dict[str, Any]:
-    """With memory for sixteen devices of an event."""
+    """Return the fingerprint with memory for sixteen devices of an event."""
     kept = {name: getattr(structures, name) for name in ("SMALL_BYTES", "HELD_BYTES", "BLOCK_BYTES")}
     lines = [{"name": "paota"}, {"name": "local-sgd", "weighting": "samples"}, {"name": "cotaf", "fading": True}]
     try:

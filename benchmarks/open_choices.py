@@ -392,7 +392,7 @@ def noise_finding(read: Sequence[Reading]) -> str:
 
 
 def table_of(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], best: int | None = None) -> Table:
-    """Return a table of texts; the smallest numbers in the column `best` are bold."""
+    """Return a Markdown table; the smallest numbers in the column `best` are bold."""
     lines = list(rows)
     least = min(float(line[best]) for line in lines if line[best]) if best is not None else None
 

@@ -1,4 +1,4 @@
-"""Who is compared: script, environment, and the settings among which the fastest is taken."""
+"""The compared frameworks: script, environment, and the settings among which the fastest is taken."""
 
 from __future__ import annotations
 

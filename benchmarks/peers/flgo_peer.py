@@ -1,4 +1,4 @@
-"""FLGo: its FedAvg on a task of its own making, one client after the other."""
+"""FLGo: its FedAvg on a custom task, one client after the other."""
 
 import os
 import sys

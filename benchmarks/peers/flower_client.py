@@ -1,4 +1,4 @@
-"""The client app of `flower_peer.py`: a module of its own, because Flower's actors import it in their own processes."""
+"""The client app of `flower_peer.py`: a separate module, because Flower's actors import it in their own processes."""
 
 import functools
 import os
@@ -15,7 +15,7 @@ client_app = ClientApp()
 
 @functools.cache
 def here():
-    """What a process loads once: the data, a model, an optimiser."""
+    """Return what a process loads once: the data, a model, an optimiser."""
     torch.set_num_threads(1)
     work = load_work(os.environ["PEER_DATA"])
     widths = work.widths

@@ -67,7 +67,7 @@ def local_training(weights: jax.Array, samples: jax.Array, x: jax.Array, y: jax.
 
 @jax.jit
 def plain_round(weights: jax.Array, samples: jax.Array, x: Any, y: jax.Array, x_test: Any, y_test: jax.Array) -> Any:
-    """What one writes first."""
+    """The straightforward implementation."""
     weights = jax.vmap(local_training, in_axes=(None, 0, None, None))(weights, samples, x, y).mean(axis=0)
     return weights, (model.apply(unravel(weights), x_test).argmax(axis=-1) == y_test).mean()
 

@@ -21,7 +21,7 @@ MODELS = {
 
 
 def data(shape: tuple[int, ...], samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """float32 [samples, *shape] and labels: a faint stripe at a height that the class tells, in noise."""
+    """float32 [samples, *shape] and labels: a faint stripe in noise, at the height of the class."""
     draw = np.random.default_rng(seed)
     y = draw.integers(0, CLASSES, samples)
     x = draw.standard_normal((samples, *shape), dtype=np.float32)

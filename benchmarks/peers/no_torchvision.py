@@ -1,4 +1,4 @@
-"""Stands in for torchvision, which two frameworks import at start for image sets that nobody uses here.
+"""A substitute for torchvision, which two frameworks import at start for image sets that are not used here.
 
 Its usual builds want CUDA and refuse a PyTorch without it. Any name can be imported from it; using one fails.
 """

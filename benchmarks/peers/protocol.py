@@ -1,6 +1,6 @@
-"""What every peer speaks: JSON lines, so that a runner can let them work in turn. NumPy is all it needs.
+"""The protocol of the peers: JSON lines, so that a runner can let them work in turn. It needs only NumPy.
 
-The runner starts a peer once and writes the size of a block (`20`) to its standard input; the peer computes so many
+The runner starts a peer once and writes the size of a block (`20`) to its standard input; the peer computes that many
 rounds and answers `{"rounds": 20, "ms_per_round": 17.3, "processor_ms_per_round": 30.1, "accuracy": 0.81}`. Between
 blocks it waits, so that the peers never compute at the same time. Processor time is that of the peer's own process.
 """

@@ -1,4 +1,4 @@
-"""Write the common workload: MNIST as it comes with paota, dealt out as in the paper, and who takes part when."""
+"""Write the common workload: the MNIST of paota, partitioned as in the paper, and which devices take part when."""
 
 from __future__ import annotations
 

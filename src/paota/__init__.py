@@ -4,7 +4,7 @@
 >>> result = paota.run({"rounds": 50, "air": {"n0_dbm_per_hz": -74}})
 >>> result.time_to(0.8)
 
-The names of this module are public; every other module may change. docs/api.md is their reference, docs/extend.md tells how
+The names of this module are public; every other module may change. docs/api.md is their reference, docs/extend.md explains how
 to add your own algorithm, channel, latency, partition, data set or model.
 """
 

@@ -147,7 +147,7 @@ def test_going_on(tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, 
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """The temporary name beside a file, and the table of a run that goes on, may be links to something dear."""
+    """The temporary name beside a file, and the table of a running experiment, may be links to another file."""
     dear = tmp_path / "dear"
     dear.write_text("mine")
     (tmp_path / f".report.html.{os.getpid()}.part").symlink_to(dear)

@@ -93,7 +93,7 @@ command()
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_the_program_ends_while_it_compiles(tmp_path, times):
-    """Once: saved, and told how to go on. Twice: at once."""
+    """The first Ctrl-C saves and says how to resume; the second ends at once."""
     file = tmp_path / "experiment.toml"
     file.write_text(
         'rounds = 12\n[data]\ndataset = "synthetic"\ndevices = 8\nsizes = [30]\n[model]\nname = "softmax"\n'

@@ -90,7 +90,7 @@ def test_nothing_is_overwritten(folder, capsys):
         (["algorithm", "paota"], "exists already"),
         (["algorithm", "My Policy"], "small letters, digits and hyphens"),
         (["algorithm", "../evil"], "small letters, digits and hyphens"),
-        (["algorithm", "lambda"], "a word of Python itself"),
+        (["algorithm", "lambda"], "a reserved word of Python"),
         (["algoritm", "x"], "did you mean 'algorithm'"),
     ],
 )

@@ -1,5 +1,14 @@
 """`paota presets`, `paota algorithms` and `paota settings`: complete lists, and nothing cut off."""
 
+import contextlib
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
 import pytest
 
 from paota.base.registry import ALGORITHMS
@@ -53,3 +62,34 @@ def test_an_algorithm_without_options_says_so(capsys):
     assert main(["settings", "fedasync"]) == 0
     assert main(["settings", "threshold"]) == 0
     assert "threshold" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("wanted", "paged"), [([], True), (["timing"], True), (["timing.period_s"], False)])
+def test_long_settings_are_paged_on_a_terminal_only(wanted, paged):
+    """A pseudo-terminal of ten lines; the pager marks every line."""
+    reader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 80, 0, 0))
+    code = f"from paota.cli import main; main({['settings', *wanted]})"
+    environment = {name: value for name, value in os.environ.items() if name not in ("LINES", "COLUMNS")}
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=terminal, stdout=terminal, stderr=terminal,
+        env={**environment, "TERM": "xterm", "PAGER": "sed s/^/PAGE:/"},
+    )  # fmt: skip
+    os.close(terminal)
+    shown = b""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while part := os.read(reader, 65_536):
+            shown += part
+    os.close(reader)
+    assert child.wait() == 0
+    assert b"timing.period_s" in shown
+    assert (b"PAGE:" in shown) is paged
+
+
+def test_redirected_settings_are_not_paged():
+    done = subprocess.run(
+        [sys.executable, "-c", "from paota.cli import main; main(['settings'])"], capture_output=True, text=True, check=True,
+        env={**os.environ, "PAGER": "sed s/^/PAGE:/"},
+    )  # fmt: skip
+    assert "timing.period_s" in done.stdout
+    assert "PAGE:" not in done.stdout

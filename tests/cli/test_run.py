@@ -114,7 +114,7 @@ def test_saved_and_loaded_results_agree(tmp_path):
         (["run", "--set", "timing.latency=trace"], "trace_file"),
         (["run", "--set", "timing.low_s=20"], "must not exceed"),
         (["run", "--set", "duration_s=1"], "no aggregation"),
-        (["run", "--resume", "nowhere"], "no run to resume"),
+        (["run", "--resume", "nowhere"], "holds no run to resume"),
         (["run", "--resume", "nowhere", "--set", "seed=1"], "as it was"),
         (["report", "nowhere"], "not a finished run folder"),
         (["presets", "papr"], "did you mean 'paper'?"),

@@ -104,7 +104,7 @@ def cifar_archive(cifar_files) -> Callable[..., bytes]:
 
 @pytest.fixture
 def peak_bytes() -> Callable[[], object]:
-    """`with peak_bytes() as peak: ...; peak()` tells the most memory that Python and NumPy held meanwhile."""
+    """`with peak_bytes() as peak: ...; peak()` returns the peak memory of Python and NumPy in the block."""
 
     @contextmanager
     def measure() -> Iterator[Callable[[], int]]:

@@ -155,7 +155,7 @@ def test_damaged_checksums_are_noticed(tmp_path, cifar_archive):
 
 
 def claiming(size: int) -> bytes:
-    """An archive whose only member claims so many bytes and holds none."""
+    """Return an archive whose only member claims `size` bytes and holds none."""
     entry = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
     entry.size = size
     return entry.tobuf(tarfile.USTAR_FORMAT)

@@ -121,7 +121,7 @@ def test_huge_claims_are_refused_before_memory_is_taken(tmp_path, write_folder, 
 
 
 def test_gzip_bomb_behind_a_small_claim(tmp_path, make_idx, write_folder, peak_bytes):
-    """The stream goes on for 32 MiB after the six images: only what the header claims is unpacked."""
+    """The stream has 32 MiB more after the six images: only what the header claims is unpacked."""
     folder = write_folder(tmp_path / "mine", packed=True)
     bomb = make_idx(np.zeros((6, 4, 5))) + bytes(32 * MIB)
     (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bomb))

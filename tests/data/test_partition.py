@@ -145,7 +145,7 @@ def test_dirichlet_from_one_owner_to_an_even_split():
         return np.stack([np.bincount(labels[shards.of(k)], minlength=5) for k in range(10)])
 
     alone = class_table(1e-9)
-    # Each class belongs to one device, but for what the empty-handed ones (at most 9) were given.
+    # Each class belongs to one device, except for samples that went to devices without any (at most 9).
     assert (alone.max(axis=0) >= 200 - 9).all()
     even = class_table(1e9)
     assert ((even >= 19) & (even <= 21)).all()
@@ -258,7 +258,7 @@ def test_shards_from_pairs():
         ([1, 2], [0, 1, 1, 2], "device 1 holds no sample"),
         ([1, 2], [0, 1], "offsets must run from 0"),
         ([1, 2], [0], "offsets must run from 0"),
-        ([1, -2], [0, 2], "-2 is not a sample"),
+        ([1, -2], [0, 2], "index -2 is negative"),
         ([3, 1, 3], [0, 3], "holds the same sample twice"),
         ([1.5], [0, 1], "must be a vector of whole numbers"),
     ],

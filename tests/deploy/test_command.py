@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 import paota
+from paota.base.formatting import duration
 from paota.base.registry import ALGORITHMS
 from paota.base.system import only_one
 from paota.cli import main
 from paota.deploy import isolation
 from paota.deploy.processes import free_port
 from paota.deploy.settings import Deployment
+from paota.simulate import prepare
 
 WITHOUT_FLOWER = """
 import sys
@@ -238,3 +240,15 @@ def test_a_device_goes_on_when_its_server_forgets_it_but_not_where_it_never_work
             device.wait(told.append)
     assert len(begun) == tries
     assert len(told) == (0 if codes == [1] else tries)
+
+
+def test_a_dry_run_takes_the_simulated_time_of_all_algorithms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--preset", "quick", "--set", "data.devices=5", "--time-scale", "0.5", "--dry-run", "--out", "mine"]
+    assert main(["deploy", *words]) == 0
+    prepared = prepare(paota.Experiment.preset("quick").override({"data.devices": 5}))
+    seconds = sum(timeline.time_s[-1] for timeline in prepared.timelines.values())
+    assert f"about {duration(0.5 * seconds)}, one algorithm at a time" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []

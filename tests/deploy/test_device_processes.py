@@ -1,4 +1,4 @@
-"""The trainer of a device's machine: a process of its own that trains as `LocalTrainer` does, and survives mistakes."""
+"""The trainer of a device's machine: a separate process that trains as `LocalTrainer` does, and survives mistakes."""
 
 from __future__ import annotations
 

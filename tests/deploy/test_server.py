@@ -346,7 +346,7 @@ def test_a_resume_with_other_data_is_refused(tmp_path: Path) -> None:
     }
     start_and_die(tmp_path, table, 2 * PERIOD_S + 1.0)
     write_data()
-    with pytest.raises(paota.UserError, match=r"was made with other contents of '.*device_scores\.npz'"):
+    with pytest.raises(paota.UserError, match=r"was made with a different '.*device_scores\.npz'"):
         go_on(tmp_path, table)
 
 

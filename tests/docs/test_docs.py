@@ -103,7 +103,7 @@ def test_every_setting_has_its_numbers_and_its_figure(field):
 
 
 def test_the_street_has_one_power_for_all(field):
-    """0.2 W a digital sender; an analog one's limit is on the sum of its 8070 symbols, also beside options of its own."""
+    """0.2 W a digital sender; an analog one's limit is on the sum of its 8070 symbols, also with its own options."""
     labels = {rival.label: rival for rival in field.RIVALS}
     asked = {
         label: paota.Experiment.from_dict(field.Cell("street", labels[label], 0, 0).experiment()).algorithms[0]
@@ -127,7 +127,7 @@ def test_costs_are_read_where_the_target_is_first_reached(field):
     assert [field.SETTINGS["paper"].accuracy_after(kept, at_s) for at_s in (8, 300, 600)] == [0.5, 0.81, 0.79]
     assert field.accuracy_after_updates(kept, 6) == 0.81
     assert field.accuracy_after_updates(kept, 9) == 0.81  # the tenth came later
-    assert math.isnan(field.accuracy_after_updates(kept, 11))  # there never were so many
+    assert math.isnan(field.accuracy_after_updates(kept, 11))  # there were never 11 updates
     lost = field.SETTINGS["paper"].measures(SimpleNamespace(metrics=metrics, diverged_round=4))
     assert lost["time_s"] is None
 

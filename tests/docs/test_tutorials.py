@@ -35,7 +35,7 @@ def test_the_code_of_a_tutorial_runs(file, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.stem)
 def test_experiment_files_are_valid(file):
-    """A block of TOML is an experiment or, where the page adds something of its own, at least TOML."""
+    """A block of TOML is an experiment or, where the page adds its own names, at least valid TOML."""
     for block in blocks(file, "toml"):
         table = tomllib.loads(block)
         if file in TUTORIALS:

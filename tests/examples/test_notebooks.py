@@ -72,7 +72,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_readme_table_says_the_rounds_it_was_given(readme, folder, capsys, monkeypatch):
-    """Without matplotlib, which the README does not install; and nothing is written."""
+    """The table needs no matplotlib, which the README does not install, and writes nothing."""
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     picture = ROOT / "docs" / "img" / "accuracy.png"
     before = picture.stat().st_mtime_ns

@@ -46,7 +46,7 @@ WRONG = {
         lambda: FunctionModel(init=init, apply=lambda w, x: apply(w, x)[:, 0], loss=lambda o, y: (o - y) ** 2),
         "needs its own loss and score",
     ),
-    "kind": (lambda: 3.5, "float cannot be made a model"),
+    "kind": (lambda: 3.5, "float cannot be used as a model"),
     "builder": (lambda: lambda width: (init, apply), "asks for 'width'"),
     "BatchNorm, equinox": (
         lambda: eqx_module(lambda e: e.nn.Sequential([e.nn.BatchNorm(8, "batch", mode="batch")])), "use GroupNorm",

@@ -119,7 +119,7 @@ def test_a_terminal_gets_bars_and_a_clock(stream, monkeypatch):
 
 def test_tasks_are_counted_weighed_and_failures_stay_on_the_screen(stream):
     names = {"0": "period = 4", "1": "period = [6]", "2": "period = 8"}
-    with TasksDisplay("sweeping", "points", names, stream, {"0": 8.0, "1": 1.0, "2": 1.0}) as display:
+    with TasksDisplay("sweeping", "points", names, stream, work={"0": 8.0, "1": 1.0, "2": 1.0}) as display:
         display(Update("0", "done", 1.0))
         display(Update("1", "failed", reason="its process was ended by SIGKILL [out of memory?]"))
         display(Update("2", "advanced", 0.5))

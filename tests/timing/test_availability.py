@@ -126,7 +126,7 @@ def test_a_group_begins_with_those_who_are_there():
 
 
 def test_a_day_repeats():
-    """There for the first 4 s of every 10: trainings of 3 s, one a day, and a second that is cut by the night."""
+    """The device is available for the first 4 s of every 10: one training of 3 s fits, and the night cuts the next one."""
     latencies = attended([3], [(0, 4)], repeat_s=10.0, over_the_air=False)
     timeline = asynchronous(latencies, updates=5, horizon=Horizon())
     np.testing.assert_allclose(timeline.time_s, [3, 12, 21, 24, 33])  # 1 + 2, 2 + 1 s, ...

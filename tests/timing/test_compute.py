@@ -88,7 +88,7 @@ def test_classes_spread_and_jitter():
         ({"latency": "work", "class_power_w": [1.0]}, "class_power_w has 1 values for 5 classes"),
         ({"latency": "fleet"}, "needs timing.fleet_file with a column latency_s"),
         ({"fleet_file": "nowhere.csv"}, "no such fleet file"),
-        ({"fleet_repeat_s": 5.0}, "timing.fleet_file names none"),
+        ({"fleet_repeat_s": 5.0}, "fleet_repeat_s needs timing.fleet_file"),
     ],
 )
 def test_what_cannot_be_is_refused(timing, says):

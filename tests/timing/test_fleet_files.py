@@ -55,7 +55,7 @@ def test_a_file_by_hand(tmp_path):
         ("device,time_s,available\na,0,\n", "line 2: available is empty"),
         (
             "device,time_s,available\na,0,1\nb,5,1\na,0,0\n",
-            "line 4 says something of device 'a' for a time that has a row",
+            "line 4 has a second row for device 'a' at the same time",
         ),
         ("device,latency_s\na,0\n", "latency_s must be a finite number above 0, not 0"),
         ("device,latency_s\na,inf\n", "line 2: latency_s must be a finite number above 0"),

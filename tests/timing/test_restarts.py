@@ -71,7 +71,7 @@ def test_where_speeds_persist_nobody_is_aborted(law):
 
 
 def test_speeds_that_begin_to_persist_are_noticed():
-    """Redrawn for the first 8 trainings of each device, then one for life."""
+    """Latencies are redrawn for the first 8 trainings of each device, then constant."""
 
     class Settling:
         def draw(self, rng, fixed, training, devices):

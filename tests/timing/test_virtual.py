@@ -92,7 +92,7 @@ def test_asynchronous_by_hand():
 
 
 def test_buffered_by_hand():
-    """The same arrivals in pairs: (2, 3), (4, 6); the first of a pair goes on from the version before the flush."""
+    """The same arrivals in pairs: (2, 3), (4, 6); the first of a pair continues from the version before the flush."""
     latencies = Latencies(PerDevice(seconds=(2.0, 3.0)), devices=2, seed=0)
     timeline = buffered(latencies, buffer_size=2, updates=4, horizon=Horizon())
     assert timeline.time_s.tolist() == [3, 6]

@@ -58,7 +58,7 @@ class Shares(Digital):
     """
 
     subchannels: int | None = setting(None, low=1, doc="Equal shares of the band; absent: one per device.")
-    snr_gap_db: float = setting(0.0, low=0, high=60, doc="Distance of the code in use from Shannon's limit.")
+    snr_gap_db: float = setting(0.0, low=0, high=60, doc="Gap between the code in use and Shannon's limit.")
     max_bits_per_symbol: float = setting(8.0, above=0, high=64, doc="Largest constellation; 8 is 256-QAM.")
     by_time: ClassVar[bool]
 

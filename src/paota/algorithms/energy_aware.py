@@ -29,7 +29,7 @@ class EnergyAware(SynchronousAlgorithm):
     sets is a prefix of that order. Transmissions keep every device's budget for any `power.cap`.
     """
 
-    mean_power_w: float = setting(5.0, above=0, doc="Power that a device may radiate in the mean of all rounds.")
+    mean_power_w: float = setting(5.0, above=0, doc="Power that a device may radiate on average over all rounds.")
     tradeoff: float = setting(100.0, above=0, doc="V: the larger, the more devices send.", aliases=("V",))
     threshold: float = setting(
         0.1, above=0, doc="Share of the mean |h_k|^2 at which all devices can afford the common amplitude."

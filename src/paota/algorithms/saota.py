@@ -32,7 +32,7 @@ class Saota(Algorithm):
     mean power, and Q_k its queue. At zero derivative, p_k = min(p_k^max, V a_k / S^3) with a_k = q_k^2 / Q_k.
     """
 
-    mean_power_w: float = setting(5.0, above=0, doc="Power that a device may radiate in the mean of all rounds.")
+    mean_power_w: float = setting(5.0, above=0, doc="Power that a device may radiate on average over all rounds.")
     tradeoff: float = setting(
         1e6, above=0, doc="V: the larger, the larger the amplitudes, and the later the mean is kept.", aliases=("V",)
     )

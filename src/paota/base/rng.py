@@ -68,7 +68,7 @@ def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:
             f"seeds must be a number of repetitions, such as 3, or a list of seeds, such as [1, 2, 3], not {seeds!r}"
         )
     if bad := [n for n in numbers if not 0 <= n <= LARGEST_SEED]:
-        raise UserError(f"seeds: a seed lies between 0 and {LARGEST_SEED}, not at {bad[0]}")
+        raise UserError(f"seeds: a seed must be from 0 to {LARGEST_SEED}, not {bad[0]}")
     if len(set(numbers)) < len(numbers):
         raise UserError(f"seeds names a seed twice: {numbers}")
     return tuple(sorted(int(n) for n in numbers))

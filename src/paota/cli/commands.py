@@ -27,10 +27,10 @@ from ..studies.plan import command as plan
 from ..studies.report import command as report
 from ..studies.reproduce import command as reproduce
 from ..studies.sweep import command as sweep
-from . import deploy, new, power, reference
+from . import completion, deploy, new, power, reference
 from . import run as run_command
 
-MODULES = (run_command, reference, report, watch, sweep, plan, reproduce, bound, power, fleet, deploy, new)
+MODULES = (run_command, reference, report, watch, sweep, plan, reproduce, bound, power, fleet, deploy, new, completion)
 # Title: its commands, and two examples.
 GROUPS = {
     "Start": (
@@ -45,7 +45,7 @@ GROUPS = {
         ("deploy", "device", "keys"),
         ("paota deploy --preset quick --set data.devices=5", "paota deploy --listen 0.0.0.0:8000 --keys keys"),
     ),
-    "Extend": (("new",), ("paota new algorithm my-policy", "paota run my_policy.toml")),
+    "Extend": (("new", "completion"), ("paota new algorithm my-policy", "paota run my_policy.toml")),
 }
 WITH_PLUGINS = ("run", "report", "sweep", "plan")  # they read experiments, which may name a plug-in's things
 LEAVES_AT_ONCE = ("run", "report", "sweep", "plan", "bound")  # on Ctrl-C, until there is something to save

@@ -20,7 +20,7 @@ from ..deploy import isolation, require_flower
 from ..deploy.settings import Deployment
 from ..experiment.experiment import Experiment
 from ..results.folder import refuse_used_folder
-from ..terminal.arguments import add_experiment, add_trust, default_folder, read_experiment
+from ..terminal import arguments
 
 ENDING_S = 8.0  # longer than the reaper of `deploy.isolation` needs
 INSTALL = "Needs Flower: pip install '.[flower]' in your clone of paota."
@@ -37,13 +37,16 @@ def add_parser(commands: Subcommands) -> None:
         f"machines: each runs 'paota device'. {INSTALL}",
     )
     parser.set_defaults(execute=run_deploy)
-    add_experiment(parser)
+    arguments.add_experiment(parser)
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-deployed-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help="resume from the checkpoint in this folder")
-    add_trust(parser)
+    arguments.add_trust(parser)
+    arguments.add_dry_run(parser)
     parser.add_argument("--time-scale", type=float, default=1.0, metavar="X", help="real seconds per simulated second")
     parser.add_argument(
-        "--real-latency", action="store_true", help="devices do not wait as long as the latency model says"
+        "--real-latency",
+        action="store_true",
+        help="do not emulate the latency model: devices take the time that they need",
     )
     parser.add_argument(
         "--listen", metavar="HOST:PORT", help="devices are other machines and reach this one here (e.g. 0.0.0.0:8000)"
@@ -91,7 +94,8 @@ def run_deploy(args: argparse.Namespace) -> int:
 
     if not (math.isfinite(args.time_scale) and args.time_scale > 0):
         raise UserError(f"--time-scale must be above 0, not {args.time_scale:g}")
-    experiment = _resumed(args) if args.resume else read_experiment(args)
+    arguments.refuse_dry_resume(args)
+    experiment = _resumed(args) if args.resume else arguments.read_experiment(args)
     Deployment().chosen(experiment)
     config: Table = {"time-scale": args.time_scale, "emulate-latency": not (args.real_latency or args.listen)}
     if args.write_app:
@@ -100,9 +104,14 @@ def run_deploy(args: argparse.Namespace) -> int:
         print(f"{args.write_app}: run it with 'flwr run {args.write_app} CONNECTION --stream'")
         return 0
     keys = _check_listen(args, experiment)
-    out = Path(args.resume or args.out or default_folder(f"{experiment.name}-deployed")).resolve()
+    out = Path(args.resume or args.out or arguments.default_folder(f"{experiment.name}-deployed")).resolve()
     if not args.resume:
         refuse_used_folder(out)
+    if args.dry_run:
+        from ..simulate.workload import print_dry_run  # start-up time
+
+        print_dry_run({"": experiment}, 1, folder=out, time_scale=args.time_scale)
+        return 0
     outside = (lambda: _start_gateway(args.listen, keys)) if keys else None
     gateway = _hide(args, outside) or (outside and outside())
     work = Path(tempfile.mkdtemp(prefix="paota-deploy-"))

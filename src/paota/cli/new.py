@@ -43,13 +43,15 @@ def run(args: argparse.Namespace) -> int:
 def skeleton(kind: str, name: str) -> dict[str, str]:
     """Return the texts of the files of a skeleton, by file name."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or len(name) > 40:
-        raise UserError(f"'{name}' is no name of a {kind}: use small letters, digits and hyphens, e.g. my-policy")
+        raise UserError(
+            f"'{name}' is not a valid name for a {kind}: use small letters, digits and hyphens, e.g. my-policy"
+        )
     registered = "algorithm" if kind == "scheme" else kind  # an algorithm brings its scheme
     if name in REGISTRIES[registered]:
         raise UserError(f"the {registered} '{name}' exists already")
     module = name.replace("-", "_")
     if keyword.iskeyword(module):
-        raise UserError(f"'{name}' is a word of Python itself: choose another name")
+        raise UserError(f"'{name}' is a reserved word of Python: choose another name")
     words = {"NAME": name, "MODULE": module, "CLASS": "".join(part.capitalize() for part in name.split("-"))}
     files = {f"{module}.py": f"{kind}.py", f"test_{module}.py": f"test_{kind}.py", f"{module}.toml": f"{kind}.toml"}
     return {file: filled(SKELETONS / f"{template}.in", words) for file, template in files.items()}

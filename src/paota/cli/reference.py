@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import pydoc
 import re
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import groupby, takewhile
 
@@ -40,7 +43,7 @@ def show_presets(args: argparse.Namespace) -> int:
         return 0
     texts = {name: (PRESETS / f"{name}.toml").read_text(encoding="utf-8") for name in preset_names()}
     heads = {name: takewhile(lambda line: line.startswith("#"), text.splitlines()) for name, text in texts.items()}
-    _print([(name, " ".join(line.lstrip("# ") for line in head)) for name, head in heads.items()])
+    print(_in_columns([(name, " ".join(line.lstrip("# ") for line in head)) for name, head in heads.items()]), end="")
     return 0
 
 
@@ -51,7 +54,7 @@ def show_algorithms(args: argparse.Namespace) -> int:
         uplink = "over the air" if ALGORITHMS[name].over_the_air else "digital"
         scheme = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(ALGORITHMS[name]().scheme).__name__).lower()
         rows.append((name, uplink, scheme, _line_of(name)))
-    _print(rows)
+    _show_pages(_in_columns(rows))
     return 0
 
 
@@ -82,19 +85,31 @@ def show_settings(args: argparse.Namespace) -> int:
             names = [name for name in (*reference.sections(), near) if name]
             raise unknown_name("section, setting or algorithm", wanted, names, ALGORITHMS.aliases)
     width = max(len(one.key) for one in chosen)
+    shown = []
     for (_, under), inside in groupby(chosen, key=lambda one: (one.section, one.under)):
         if under is not None:
-            print("\nwith {} = '{}'".format(*under))
+            shown.append("\nwith {} = '{}'\n".format(*under))
         defaults = {one: f"{reference.shown(one.default)} {one.unit}".strip() for one in inside}
-        _print(
-            [(one.key, text, one.doc + (f" ({one.range})" if one.range else "")) for one, text in defaults.items()],
-            first_width=width,
+        shown.append(
+            _in_columns(
+                [(one.key, text, one.doc + (f" ({one.range})" if one.range else "")) for one, text in defaults.items()],
+                first_width=width,
+            )
         )
+    _show_pages("".join(shown))
     return 0
 
 
-def _print(rows: Iterable[Sequence[str]], *, first_width: int | None = None) -> None:
-    """Print rows in columns. The last column is folded, so that no text is cut off."""
+def _show_pages(text: str) -> None:
+    """Print a text; where it is longer than the terminal, through the user's pager."""
+    if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
+        pydoc.pager(text)
+    else:
+        print(text, end="")
+
+
+def _in_columns(rows: Iterable[Sequence[str]], *, first_width: int | None = None) -> str:
+    """Return rows in columns. The last column is folded, so that no text is cut off."""
     from rich.console import Console  # start-up time
     from rich.table import Table as Grid  # start-up time
 
@@ -105,4 +120,7 @@ def _print(rows: Iterable[Sequence[str]], *, first_width: int | None = None) -> 
         grid.add_column(no_wrap=i == 0, overflow="fold", min_width=first_width if i == 0 else None if last else 8)
     for row in rows:
         grid.add_row(*row)
-    Console(highlight=False, markup=False).print(grid)
+    console = Console(highlight=False, markup=False)
+    with console.capture() as captured:
+        console.print(grid)
+    return captured.get()

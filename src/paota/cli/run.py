@@ -28,17 +28,7 @@ from ..results.folder import (
     refuse_used_folder,
     remove_leftovers,
 )
-from ..terminal.arguments import (
-    SEEDS_HELP,
-    add_callbacks,
-    add_experiment,
-    add_trust,
-    default_folder,
-    go_on,
-    parse_seeds,
-    read_callbacks,
-    read_experiment,
-)
+from ..terminal import arguments
 
 if TYPE_CHECKING:
     from ..results.result import Result
@@ -49,15 +39,17 @@ DIVERGED = 3  # exit code of a run that was computed and saved, but whose model 
 def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "run",
-        help="run an experiment: one setting, several algorithms on identical draws",
+        help="run an experiment: several algorithms with identical random draws",
         description="Run an experiment. Without a file: the paper's setting with PAOTA, Local SGD and COTAF.",
     )
-    add_experiment(parser)
-    add_callbacks(parser)
-    parser.add_argument("--seeds", type=parse_seeds, default=1, metavar="N|A,B,...", help=SEEDS_HELP)
+    arguments.add_experiment(parser)
+    arguments.add_callbacks(parser)
+    parser.add_argument(
+        "--seeds", type=arguments.parse_seeds, default=1, metavar="N|A,B,...", help=arguments.SEEDS_HELP
+    )
     parser.add_argument("--out", metavar="DIR", help="the run folder (default runs/NAME-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help="resume an interrupted run; the results are bit-identical")
-    add_trust(parser)
+    arguments.add_trust(parser)
     parser.add_argument(
         "--checkpoint-every", type=float, default=10.0, metavar="S", help="seconds between checkpoints (default 10)"
     )
@@ -68,23 +60,31 @@ def add_parser(commands: Subcommands) -> None:
     parser.add_argument(
         "--process-id", type=int, metavar="I", help="with --distributed: number of this process, 0 to N-1"
     )
+    arguments.add_dry_run(parser)
+    arguments.add_open(parser)
     parser.add_argument("--live", action="store_true", help="show a live dashboard on this machine")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON and nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress display")
 
 
 def run(args: argparse.Namespace) -> int:
+    arguments.refuse_dry_resume(args)
     if args.resume:
         if is_finished(Path(args.resume)):  # nothing to do: a script may resume until a run is done
             remove_leftovers(Path(args.resume))
             return _show(load(args.resume), Path(args.resume), args)
         folder, experiment, seeds = _unfinished(args)
     else:
-        folder, experiment, seeds = None, read_experiment(args), args.seeds
+        folder, experiment, seeds = None, arguments.read_experiment(args), args.seeds
         if args.out:
             refuse_used_folder(args.out)
 
-    callbacks = read_callbacks(args)
+    if args.dry_run:
+        from ..simulate.workload import print_dry_run  # start-up time
+
+        print_dry_run({"": experiment}, seeds, folder=args.out or arguments.default_folder(experiment.name))
+        return 0
+    callbacks = arguments.read_callbacks(args)
     clustered = bool(args.distributed or os.environ.get("PAOTA_COORDINATOR"))
     if clustered and args.resume:
         raise UserError("--resume is for a single process: run it without --distributed")
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         experiment, seeds=seeds, notify=lambda sentence: quiet or print(f"paota: {sentence}", file=sys.stderr)
     )
     identity = simulate.identity(plan)  # may take long: it builds the kernel of a new machine
-    folder = folder or begin_folder(args.out or default_folder(experiment.name), plan.experiment, plan.seeds)
+    folder = folder or begin_folder(args.out or arguments.default_folder(experiment.name), plan.experiment, plan.seeds)
     checkpoints = Checkpoints(folder / CHECKPOINTS, identity, every_s=args.checkpoint_every)
     shown = [] if quiet else [RunDisplay(sys.stderr, sys.stdout)]
     # The other processes of a cluster know nothing of checkpoints and of a request to stop.
@@ -118,10 +118,10 @@ def run(args: argparse.Namespace) -> int:
             )  # fmt: skip
             finish_folder(result, folder)
     except Interrupted:
-        print(f"paota: interrupted; the run is saved; {go_on('run', folder, experiment)}", file=sys.stderr)
+        print(f"paota: interrupted; the run is saved; {arguments.go_on('run', folder, experiment)}", file=sys.stderr)
         return EXIT_CODE
     except CallbackError as error:
-        print(f"paota: {error}; what is done is saved; {go_on('run', folder, experiment)}", file=sys.stderr)
+        print(f"paota: {error}; what is done is saved; {arguments.go_on('run', folder, experiment)}", file=sys.stderr)
         return 2 if isinstance(error.__cause__, UserError) else 1
     return _show(result, folder, args)
 
@@ -154,7 +154,7 @@ def _show(result: Result, folder: Path, args: argparse.Namespace) -> int:
         print(json.dumps(jsonable({**summary, "folder": str(folder)}), allow_nan=False))
     else:
         show_summary(result)
-        print(f"\nreport: {folder / 'report.html'}")
+    arguments.say_page(folder / "report.html", args, None if args.json else f"\nreport: {folder / 'report.html'}")
     diverged = divergences(summary)
     for sentence in diverged:
         print(f"paota: {sentence}", file=sys.stderr)

@@ -54,7 +54,7 @@ class Paper:
     sizes: tuple[int, ...] = setting(
         (300, 600, 900, 1200, 1500),
         low=1,
-        doc="Each device draws its number of samples from these.",
+        doc="Sizes from which each device draws its number of samples.",
         aliases=("samples_per_device", "num_samples"),
     )
     classes_per_device: int = setting(
@@ -127,7 +127,10 @@ class Dirichlet:
     """
 
     concentration: float = setting(
-        0.5, above=0, doc="Small is uneven, large is even.", aliases=("alpha", "dirichlet_alpha", "beta")
+        0.5,
+        above=0,
+        doc="Concentration of the Dirichlet distribution: small is uneven, large is even.",
+        aliases=("alpha", "dirichlet_alpha", "beta"),
     )
     min_samples: int = setting(1, low=1, doc="Smallest number of samples of a device.")
 

@@ -82,7 +82,7 @@ def _check(indices: npt.NDArray[np.int32], offsets: Ints) -> None:
     if len(empty):
         raise UserError(f"shards: device {empty[0]} holds no sample")
     if indices.min() < 0:
-        raise UserError(f"shards: {indices.min()} is not a sample")
+        raise UserError(f"shards: index {indices.min()} is negative")
     rises = np.diff(indices) > 0
     rises[offsets[1:-1] - 1] = True  # the indices may fall from one device to the next
     if not rises.all():  # not ascending: search for a sample that a device holds twice

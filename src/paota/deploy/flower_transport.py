@@ -85,7 +85,7 @@ class FlowerTransport:
             return set()
 
     def joined(self) -> dict[int, int]:
-        """Ask new nodes for their device and return the replies. A node that was absent is asked a second time."""
+        """Ask new nodes for their device and return the replies. Nodes that were absent get the question again."""
         here = self.reachable()
         self._known &= here
         new = sorted(here - self._known)

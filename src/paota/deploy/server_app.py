@@ -92,7 +92,7 @@ def _serve(
     with only_one(out):
         programs = Programs(prepared)
         runs = [
-            _Run(programs, entry, deployment, grid, clock, CheckpointFolder(out / f"checkpoint-{i}"))
+            _Run(programs, entry, deployment, grid=grid, clock=clock, folder=CheckpointFolder(out / f"checkpoint-{i}"))
             for i, entry in enumerate(algorithms)
         ]
         log = _RoundLog({run.entry.label: 0 if run.saved is None else len(run.saved.history) for run in runs})
@@ -135,15 +135,15 @@ class _Run:
     last: Checkpoint  # once it has ended
 
     def __init__(
-        self, programs: Programs, entry: AlgorithmConfig, deployment: Deployment, grid: Grid, clock: Clock,
-        checkpoints: CheckpointFolder,
+        self, programs: Programs, entry: AlgorithmConfig, deployment: Deployment, *, grid: Grid, clock: Clock,
+        folder: CheckpointFolder,
     ) -> None:  # fmt: skip
         self.programs, self.prepared, self.entry, self.deployment = programs, programs.prepared, entry, deployment
-        self.grid, self.clock, self.checkpoints = grid, clock, checkpoints
-        self.saved = checkpoints.load()
+        self.grid, self.clock, self.checkpoints = grid, clock, folder
+        self.saved = folder.load()
         if self.saved is not None and self.saved.label != entry.label:
             raise UserError(
-                f"'{checkpoints.path}' belongs to '{self.saved.label}', not to '{entry.label}': choose another out"
+                f"'{folder.path}' belongs to '{self.saved.label}', not to '{entry.label}': choose another out"
             )
         experiment, self.seed = self.prepared.experiment, self.prepared.experiment.seed
         self.inputs = _timeline_inputs(self.prepared, entry)
@@ -262,7 +262,7 @@ def _out_folder(deployment: Deployment, experiment: Experiment) -> Path:
         raise UserError(f"the checkpoint in '{out}' belongs to another experiment (compare its experiment.toml)")
     elif CONTENTS in held and (then := read_json(out / CONTENTS)) != now:
         changed = next(path for path in {**now, **then} if now.get(path) != then.get(path))
-        raise UserError(f"the checkpoint in '{out}' was made with other contents of '{changed}'")
+        raise UserError(f"the checkpoint in '{out}' was made with a different '{changed}'")
     write_text(out / "experiment.toml", text.decode())
     write_json(out / CONTENTS, now)
     return out

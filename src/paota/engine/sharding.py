@@ -103,12 +103,14 @@ def join_cluster(
     count = _whole_number("PAOTA_NUM_PROCESSES", num_processes)
     number = _whole_number("PAOTA_PROCESS_ID", process_id)
     if not 0 <= number < count:
-        raise UserError(f"PAOTA_PROCESS_ID must lie between 0 and PAOTA_NUM_PROCESSES - 1 = {count - 1}, not {number}")
+        raise UserError(f"PAOTA_PROCESS_ID must be from 0 to PAOTA_NUM_PROCESSES - 1 = {count - 1}, not {number}")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     try:
         jax.distributed.initialize(coordinator, num_processes=count, process_id=number)
     except (RuntimeError, ValueError) as error:
-        raise UserError(f"process {number} of {count} cannot meet the others at {coordinator}: {error}") from None
+        raise UserError(
+            f"process {number} of {count} cannot reach the other processes at {coordinator}: {error}"
+        ) from None
     return number
 
 

@@ -43,7 +43,7 @@ def check_model(model: Model, input_shape: tuple[int, ...], num_classes: int, se
         raise UserError(f"model: its init fails for {shapes}: {_short(error)}") from error
     if num_classes == 1 and needs_classes(model):
         raise UserError(
-            "model: the data set's labels are targets of a regression, so the model needs its own loss and score: "
+            "model: the data set's labels are regression targets, so the model needs its own loss and score: "
             "paota.as_model(net, loss=..., score=...)"
         )
     _check_types(params)

@@ -59,7 +59,7 @@ def as_model(
         return thing if not (loss or score or score_name) else dataclasses.replace(thing, **own)
     if callable(getattr(thing, "init", None)) and callable(getattr(thing, "apply", None)):
         return FunctionModel(init=thing.init, apply=thing.apply, **own)
-    raise UserError(f"model: {type(thing).__name__} cannot be made a model; give {KINDS}")
+    raise UserError(f"model: {type(thing).__name__} cannot be used as a model; give {KINDS}")
 
 
 def fitted(model: Any, input_shape: tuple[int, ...], num_classes: int) -> Model:

@@ -43,7 +43,7 @@ class TableCell:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """A row of a table; `series` is the entry of the legend whose swatch stands beside its head."""
+    """A row of a table; `series` is the legend entry whose swatch precedes the head."""
 
     head: TableCell
     cells: Sequence[TableCell]
@@ -54,7 +54,7 @@ class TableRow:
 class Table:
     """A table with a head for each column, that of the row heads included.
 
-    `groups` are (name, number of columns) above all columns but the first. A table of `prose` aligns left, wraps, and
+    `groups` are (name, number of columns) above all columns but the first. With `prose` the table aligns left, wraps, and
     stacks its cells on a phone. A `folded` table opens on a click.
     """
 
@@ -108,7 +108,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The contents of a page from top to bottom. `kind` stands above the heading, `ran` below it, then the findings."""
+    """The contents of a page from top to bottom. `kind` is above the heading, `ran` below it, then the findings."""
 
     kind: str
     title: str
@@ -156,7 +156,7 @@ def with_coincidences(section: Section, legend: Sequence[Style]) -> Section:
 
 
 def render(page: Page, data: str | None = None) -> str:
-    """Return the whole document. `data` is the result of `page.data()`, if it is at hand."""
+    """Return the whole document. `data` is the result of `page.data()`, if it is already known."""
     from plotly.offline import get_plotlyjs  # start-up time
 
     scripts = [get_plotlyjs(), asset("page.js"), *([asset("live.js")] if page.follow else [])]

@@ -14,7 +14,7 @@ SERIES = {
     "light": ["#0072b2", "#d55e00", "#00875f", "#b8518f", "#8f6a00", "#2f8fc4", "#50565f", "#6a3d9a"],
     "dark": ["#58a9e6", "#ff8c42", "#2fc79a", "#eb9cc8", "#e3b94a", "#8fd0ff", "#b9c0ca", "#bb97e8"],
 }
-# Staleness of a contribution: 0, 1, 2, 3, 4 and more. The number always stands beside the colour.
+# Staleness of a contribution: 0, 1, 2, 3, 4 and more. Pages always show the number with the colour.
 STALENESS = {
     "light": ["#9ecae1", "#f2d16b", "#f0a04b", "#d95f3b", "#9c2f4f"],
     "dark": ["#3f7fa6", "#a98a2f", "#b96a1f", "#bf4b2c", "#a83c62"],

@@ -81,8 +81,8 @@ class Adaptive(abc.ABC):
     """
 
     learning_rate: float = setting(0.1, above=0, doc="Server learning rate.", aliases=("server_lr",))
-    beta1: float = setting(0.9, low=0, high=1, doc="Memory of the mean movement.")
-    beta2: float = setting(0.99, low=0, high=1, doc="Memory of the mean squared movement.")
+    beta1: float = setting(0.9, low=0, high=1, doc="Decay rate of the mean movement.")
+    beta2: float = setting(0.99, low=0, high=1, doc="Decay rate of the mean squared movement.")
     tau: float = setting(1e-3, above=0, doc="Degree of adaptivity.")
 
     def init(self, model: Vector) -> tuple[Vector, Vector]:

@@ -57,9 +57,7 @@ def attendance_of(timing: Timing) -> Attendance | None:
     """Return the fleet that the settings name; None: all devices are always available."""
     if timing.fleet_file is None:
         if timing.fleet_repeat_s is not None:
-            raise UserError(
-                "timing.fleet_repeat_s says when a fleet's file starts over, and timing.fleet_file names none"
-            )
+            raise UserError("timing.fleet_repeat_s needs timing.fleet_file, the file that repeats")
         return None
     return Attendance.of(read_fleet(timing.fleet_file), timing.fleet_repeat_s)
 

@@ -122,18 +122,26 @@ def prepare(
     return prepared
 
 
-def _check_memory(entry: AlgorithmConfig, timelines: Sequence[Timeline], num_parameters: int) -> None:
-    """Refuse events whose versions, models, updates, signals and mini-batches do not fit into memory."""
+def event_bytes(entry: AlgorithmConfig, timelines: Sequence[Timeline], num_parameters: int) -> tuple[int, int]:
+    """Return the bytes of the largest event: of versions, models, updates and signals; and of mini-batches.
+
+    With `training.epochs` the mini-batches are not counted.
+    """
     from ..engine import event_places, row_bytes  # start-up time
 
     of_device = row_bytes(entry.algorithm, num_parameters)
     places, block = event_places(max(int(t.ready.max(initial=0)) for t in timelines), of_device, None)
     held, training = block or places, entry.training
-    models = held * of_device + 4 * num_parameters * (max(t.max_staleness for t in timelines) + 1)
+    batches = 0 if training.epochs is not None else 8 * held * training.local_steps * training.batch_size
+    return held * of_device + 4 * num_parameters * (max(t.max_staleness for t in timelines) + 1), batches
+
+
+def _check_memory(entry: AlgorithmConfig, timelines: Sequence[Timeline], num_parameters: int) -> None:
+    """Refuse events that do not fit into memory."""
+    (models, batches), training = event_bytes(entry, timelines, num_parameters), entry.training
     fewer = "a smaller model, or fewer devices an event, need less"
     require_memory(models, f"'{entry.label}' with {num_parameters:,} parameters", fewer)
-    if training.epochs is None:
-        batches = 8 * held * training.local_steps * training.batch_size
+    if batches:
         steps = f"training.local_steps = {training.local_steps} with training.batch_size = {training.batch_size}"
         require_memory(models + batches, f"'{entry.label}': {steps}", "lower one of them")
 
@@ -184,7 +192,7 @@ def _check_entry(entry: AlgorithmConfig) -> None:
         )
     if entry.power.energy_budget_j is not None and not entry.algorithm.over_the_air:
         raise UserError(
-            f"power.energy_budget_j is for devices that send over the air, and those of '{entry.label}' upload"
+            f"power.energy_budget_j needs transmissions over the air, and '{entry.label}' uses digital uploads"
         )
     if entry.guards.noise_multiplier is not None and entry.guards.max_update_norm is None:
         raise UserError("guards.noise_multiplier is in units of guards.max_update_norm: give that too")

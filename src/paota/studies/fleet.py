@@ -30,16 +30,18 @@ def add_parser(commands: Subcommands) -> None:
     parser.add_argument(
         "--make", type=int, metavar="N", help="write a synthetic fleet of N devices that charge at night"
     )
-    parser.add_argument("--days", type=float, default=1.0, metavar="D", help="length of the made fleet (default 1)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the made fleet (default 0)")
-    parser.add_argument("--repeat", type=float, metavar="S", help="describe it as starting over after S seconds")
+    parser.add_argument(
+        "--days", type=float, default=1.0, metavar="D", help="days that the synthetic fleet covers (default 1)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the synthetic fleet (default 0)")
+    parser.add_argument("--repeat", type=float, metavar="S", help="describe the fleet as repeating every S seconds")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON and nothing else")
 
 
 def run(args: argparse.Namespace) -> int:
     # Imported here: NumPy would slow every command's start.
-    from ..timing.fleet import describe
-    from ..timing.fleet_files import read_fleet
+    from ..timing.fleet import describe  # start-up time
+    from ..timing.fleet_files import read_fleet  # start-up time
 
     file = Path(args.file)
     repeat_s = args.repeat
@@ -60,19 +62,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _make(args: argparse.Namespace, file: Path) -> float:
     """Write a synthetic fleet; returns the seconds after which it repeats."""
-    from ..timing.fleet_files import write_fleet
-    from ..timing.synthetic_fleets import DAY_S, make_fleet
+    from ..timing.fleet_files import write_fleet  # start-up time
+    from ..timing.synthetic_fleets import DAY_S, make_fleet  # start-up time
 
     if not file.parent.is_dir():
         raise UserError(f"there is no folder '{file.parent}'")
     if not 0 <= args.seed < 2**31:
-        raise UserError(f"--seed lies between 0 and {2**31 - 1}, not at {args.seed}")
+        raise UserError(f"--seed must be from 0 to {2**31 - 1}, not {args.seed}")
     write_fleet(file, make_fleet(args.make, args.days, seed=args.seed))
     return float(args.days * DAY_S)
 
 
 def _quantiles(values: Floats) -> list[float]:
-    import numpy as np
+    import numpy as np  # start-up time
 
     return [float(value) for value in np.quantile(values, QUANTILES)] if len(values) else []
 
@@ -100,10 +102,10 @@ def settings_for(file: Path, found: Description) -> str:
 
 
 def _show(file: Path, found: Description) -> None:
-    from rich.console import Console
-    from rich.text import Text
+    from rich.console import Console  # start-up time
+    from rich.text import Text  # start-up time
 
-    from ..terminal.tables import print_table
+    from ..terminal.tables import print_table  # start-up time
 
     console = Console()
     console.print(Text(f"{file}: {found.devices:,} devices, {found.rows:,} rows, {duration(found.span_s)}"))
@@ -117,7 +119,7 @@ def _show(file: Path, found: Description) -> None:
 
 
 def _sentences(found: Description) -> list[str]:
-    """Describe who is available and for how long."""
+    """Describe which devices are available and for how long."""
     least, most = int(found.share.argmin()), int(found.share.argmax())
     said = [
         f"On average {percent(found.mean_share)} of the devices are available: at least {percent(found.share[least])} "

@@ -26,6 +26,7 @@ class TasksDisplay(ProgressDisplay):
         noun: str,
         names: Mapping[str, str],
         stream: IO[str],
+        *,
         work: Mapping[str, float] | None = None,
         output: IO[str] | None = None,
     ) -> None:

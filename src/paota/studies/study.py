@@ -25,7 +25,7 @@ from ..experiment.experiment import Experiment
 from ..results import folder as run_folder
 from ..results.checkpoint import Checkpoints, differences, fingerprints
 from ..results.result import Result
-from ..terminal.arguments import add_trust, go_on
+from ..terminal.arguments import add_dry_run, add_open, add_trust, go_on, refuse_dry_resume
 from .pool import ReportShare, Watch, require_ray
 
 if TYPE_CHECKING:
@@ -249,6 +249,8 @@ def add_computing(parser: argparse.ArgumentParser, *, what: str, runs: str) -> N
     parser.add_argument("--out", metavar="DIR", help=f"the {what} folder (default runs/NAME-{what}-DATE-TIME)")
     parser.add_argument("--resume", metavar="DIR", help=f"resume an interrupted {what}; finished runs are kept")
     add_trust(parser)
+    add_dry_run(parser)
+    add_open(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON and nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress display")
 
@@ -256,6 +258,7 @@ def add_computing(parser: argparse.ArgumentParser, *, what: str, runs: str) -> N
 def check_computing(args: argparse.Namespace) -> None:
     """Refuse impossible arguments of `add_computing` before anything is read or made."""
     check_jobs(args.jobs, "--jobs")
+    refuse_dry_resume(args)
     if args.resume and args.out:
         raise UserError("--resume continues in its own folder: give it without --out")
     if args.out:
@@ -290,7 +293,7 @@ def print_json(value: Json) -> None:
 
 
 def rows_of(columns: Columns) -> list[Table]:
-    """Return a table of columns row by row."""
+    """Return the rows of a table that is given by columns."""
     cells: Mapping[str, list[object]] = {name: column.tolist() for name, column in columns.items()}
     return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -52,6 +53,37 @@ def add_callbacks(parser: argparse.ArgumentParser) -> None:
         "--callback", action="append", default=[], metavar="NAME[=WHERE]", dest="callbacks",
         help="log every round to csv (a file), tensorboard (a folder), mlflow (a store) or wandb (a project)",
     )  # fmt: skip
+
+
+def add_open(parser: argparse.ArgumentParser) -> None:
+    """Add `--open`, which `say_page` reads."""
+    parser.add_argument("--open", action="store_true", help="open the report in your browser")
+
+
+def say_page(page: Path, args: argparse.Namespace, text: str | None) -> None:
+    """Print `text`, which names a written page, and open the page with `--open`. A missing browser is no failure."""
+    if text is not None:
+        print(text, flush=True)
+    if args.open:
+        import webbrowser  # start-up time
+
+        try:
+            opened = webbrowser.open(page.resolve().as_uri())
+        except (OSError, webbrowser.Error):
+            opened = False
+        if not opened:
+            print(f"paota: no browser was found; open '{page}' yourself", file=sys.stderr)
+
+
+def add_dry_run(parser: argparse.ArgumentParser) -> None:
+    """Add `--dry-run`, which `refuse_dry_resume` checks."""
+    parser.add_argument("--dry-run", action="store_true", help="say what would be computed, and write nothing")
+
+
+def refuse_dry_resume(args: argparse.Namespace) -> None:
+    """Refuse `--dry-run` with `--resume`."""
+    if args.dry_run and args.resume:
+        raise UserError("--dry-run is for something new: give it without --resume")
 
 
 def go_on(what: str, folder: Path, experiment: Experiment) -> str:

@@ -109,7 +109,7 @@ def _fleet_of(file: Path, identity: tuple[str, int, int]) -> Fleet:
     if len(twice):
         again = max(order[twice[0]], order[twice[0] + 1])
         name = table.names[table.device[again]]
-        raise UserError(f"{table.where(again)} says something of device '{name}' for a time that has a row already")
+        raise UserError(f"{table.where(again)} has a second row for device '{name}' at the same time")
     filled = {name: _filled(table, name, order, offsets) for name in table.columns}
     available = filled.pop("available", np.ones(len(device))) > 0.5
     return Fleet(tuple(table.names[k] for k in by_name), offsets, time_s, available, filled)
@@ -225,5 +225,5 @@ def _filled(table: _Table, name: str, order: Ints, offsets: Ints) -> Floats:
     lost = np.flatnonzero(known < np.repeat(offsets[:-1], np.diff(offsets)))
     if len(lost):
         where = table.where(order[lost[0]])
-        raise UserError(f"{where}: {name} is empty, and its device has no row before that would say it")
+        raise UserError(f"{where}: {name} is empty, and the device has no earlier row with a value")
     return value[known]

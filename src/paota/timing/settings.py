@@ -21,10 +21,10 @@ class Timing:
         aliases=("fleet", "availability", "devices_file"),
     )
     fleet_repeat_s: float | None = setting(
-        None, above=0, doc="The fleet's file starts over after this time; absent: its last rows hold for good."
+        None, above=0, doc="Period after which the fleet's file repeats; absent: its last rows stay valid."
     )
     when_leaving: str = setting(
         "suspend",
         options=("suspend", "restart"),
-        doc='A training whose device leaves: "suspend" resumes when the device is back, "restart" starts over.',
+        doc='Training whose device leaves: "suspend" resumes when the device is back, "restart" repeats it.',
     )

@@ -46,7 +46,7 @@ class Momentum:
     """m <- momentum m + g, u = m; with `nesterov`, u = g + momentum m."""
 
     momentum: float = setting(0.9, low=0, high=1, doc="Share of the last step that is kept.")
-    nesterov: bool = setting(False, doc="Look ahead along the momentum.")
+    nesterov: bool = setting(False, doc="Use Nesterov momentum.")
 
     def transformation(self) -> optax.GradientTransformation:
         import optax  # start-up time
@@ -58,9 +58,9 @@ class Momentum:
 class Adam:
     """u = m / (sqrt(v) + epsilon), m and v the running means of g and g^2, corrected for their start at zero."""
 
-    beta1: float = setting(0.9, low=0, high=0.999999, doc="Memory of the mean gradient.")
-    beta2: float = setting(0.999, low=0, high=0.999999, doc="Memory of the mean squared gradient.")
-    epsilon: float = setting(1e-8, above=0, doc="Keeps the division finite.", aliases=("eps",))
+    beta1: float = setting(0.9, low=0, high=0.999999, doc="Decay rate of the mean gradient.")
+    beta2: float = setting(0.999, low=0, high=0.999999, doc="Decay rate of the mean squared gradient.")
+    epsilon: float = setting(1e-8, above=0, doc="Constant that keeps the division finite.", aliases=("eps",))
 
     def transformation(self) -> optax.GradientTransformation:
         import optax  # start-up time

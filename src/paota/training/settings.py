@@ -24,7 +24,7 @@ class Training:
         None,
         low=1,
         instead_of="local_steps",
-        doc="Passes over the device's own data, in place of `local_steps`.",
+        doc="Epochs over the device's own data, in place of `local_steps`.",
         aliases=("local_epochs", "num_epochs", "E"),
     )
     least_steps: int | None = setting(
@@ -47,7 +47,7 @@ class Training:
         aliases=("lr_schedule", "scheduler", "lr_decay"),
     )
     optimiser: Any = choice(
-        OPTIMISERS, "sgd", doc="From gradients to steps.", aliases=("optimizer", "client_optimizer")
+        OPTIMISERS, "sgd", doc="Local optimiser: how gradients become steps.", aliases=("optimizer", "client_optimizer")
     )
     weight_decay: float | None = setting(
         None, low=0, doc="Adds weight_decay w to the gradient.", aliases=("l2", "wd", "regularization")

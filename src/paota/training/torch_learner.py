@@ -68,7 +68,7 @@ class TorchLearner:
         x, y, weight = samples
         shapes = [jax.ShapeDtypeStruct(shape, weight.dtype) for shape in ((), (), (self.num_classes,))]
         result = SampleEvaluation(*shapes)  # type: ignore[arg-type]  # shapes in place of arrays
-        return jax.pure_callback(functools.partial(self._evaluate, count), result, model, x, y, weight, first)
+        return jax.pure_callback(functools.partial(self._evaluate, count), result, model, (x, y, weight), first)
 
     def _train(
         self, training: Training, inputs: TrainingInputs, labels: ArrayLike, ring: ArrayLike, number: ArrayLike
@@ -124,10 +124,11 @@ class TorchLearner:
         return total / steps
 
     def _evaluate(
-        self, count: int, model: ArrayLike, number: ArrayLike, y: ArrayLike, weight: ArrayLike, first: ArrayLike
+        self, count: int, model: ArrayLike, samples: tuple[ArrayLike, ArrayLike, ArrayLike], first: ArrayLike
     ) -> SampleEvaluation:
         import torch  # optional
 
+        number, y, weight = samples
         labels, shares, x = np.array(y), np.array(weight), _samples[int(np.asarray(number))]
         begin = int(np.asarray(first))
         end = min(begin + count, len(labels))

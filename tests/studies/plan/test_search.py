@@ -114,9 +114,9 @@ def test_constraints_as_people_type_them():
     ("more", "says"),
     [
         ({"target": 1.5}, "above 0 and at most 1"),
-        ({"best": "final_accuracy"}, "makes one of seconds_to"),
+        ({"best": "final_accuracy"}, "minimises one of seconds_to"),
         ({"best": "seconds_to:0.7", "target": 0.8}, "differ"),
-        ({"axes": [Axis("rounds", (1, 2))]}, "a plan is not over rounds"),
+        ({"axes": [Axis("rounds", (1, 2))]}, "a plan cannot vary rounds"),
         ({"where": ["nothing"]}, "needs METRIC < NUMBER"),
     ],
 )

@@ -74,7 +74,7 @@ def test_has_every_section_and_figure(usual: str) -> None:
 
 
 def test_a_privacy_card_where_updates_were_clipped() -> None:
-    """Of each account the largest loss of all seeds, and only the accounts that there are."""
+    """The card shows the largest loss over all seeds for each existing account, and no other account."""
     result = make_result(labels=("paota", "local-sgd"), seeds=2, rounds=6)
     for number, run in enumerate(result.trajectories):
         if run.label == "paota":

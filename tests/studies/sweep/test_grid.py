@@ -78,7 +78,7 @@ def test_over_wants_lists(values):
         (["--over", "algorithms.other.payload=model"], "unknown algorithm label 'other'"),
         (["--over", "data.dataset=nowhere.npz"], "nowhere.npz"),
         (["--over", "timing.period_s=4", "--best", "fastest"], "unknown metric"),
-        (["--over", "timing.period_s=4", "--best", "seconds_to:80"], "at most at 1"),
+        (["--over", "timing.period_s=4", "--best", "seconds_to:80"], "at most 1, not 80"),
         (["--over", "timing.period_s=4", "--seeds", "0"], "seeds must be at least 1"),
         (["--over", "timing.period_s=4", "--jobs", "0"], "--jobs must be at least 1"),
         (["--over", "timing.period_s=4", "--resume", "here"], "give it without --out"),

@@ -48,7 +48,7 @@ def test_a_diverged_run_is_the_worst(metric, worst):
     [
         ("second_to:0.8", "did you mean 'seconds_to'"),
         ("seconds_to", "needs a number of accuracy, e.g. seconds_to:0.8"),
-        ("seconds_to:80", "at most at 1, not 80"),
+        ("seconds_to:80", "at most 1, not 80"),
         ("seconds_to:nan", "not nan"),
         ("accuracy_at:soon", "needs a number of seconds"),
         ("accuracy_at:-1", "0 or more"),

@@ -1,4 +1,4 @@
-"""`paota watch DIR`: a page that shows a run or a sweep while it goes on."""
+"""`paota watch DIR`: a live dashboard of a run or a sweep."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...base.types import Subcommands
 def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "watch",
-        help="show a run or sweep that is going on as a page that fills",
+        help="show a live dashboard of a run or sweep",
         description="Serve a page for the run or sweep in a folder, also one that another machine writes into. Only this "
         "machine can reach the page, only with the address that is printed, and nothing is written. Ctrl-C ends it.",
     )
@@ -21,7 +21,7 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from .server import LiveServer
+    from .server import LiveServer  # start-up time
 
     if not 0 <= args.port < 2**16:
         raise UserError(f"--port must be from 0 to 65535, not {args.port}")

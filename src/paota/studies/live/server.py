@@ -193,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
 def _descriptors_above(descriptor: int) -> int:
     """Return an upper bound of the free file descriptors: a new one has the lowest free number."""
     try:
-        import resource
+        import resource  # optional
     except ImportError:  # a system without such limits
         return SPARE + 1
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

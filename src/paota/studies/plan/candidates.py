@@ -1,6 +1,6 @@
 """The candidates for a deployment, and their estimates from the latencies alone: nothing is learned.
 
-A training of L seconds takes m = ceil(L / dT) periods of a device that waits for deadlines every dT. By the renewal theorem
+A training with latency L takes m = ceil(L / dT) periods of a device that waits for deadlines every dT. By the renewal theorem
 it is ready at a share 1 / E[m] of the deadlines. So `sum_k 1 / E[m_k]` devices are ready on average, and an update is m - 1
 versions old. The mean staleness over all updates is K / ready - 1, which is Little's law: K trainings are in progress, and
 `ready` of them end at an event, so each lasts K / ready events. A device that comes and goes counts by the share of the time

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...base.system import raise_on_ctrl_c
 from ...base.types import Subcommands, Table
-from ...terminal.arguments import add_experiment, default_folder, parse_seeds, read_experiment
+from ...terminal.arguments import add_experiment, default_folder, parse_seeds, read_experiment, say_page
 from ..study import MOST_LINES, add_computing, check_computing, print_answer, print_json, rows_of, watching
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "plan",
-        help="which period, how many devices, how much power, which payload and algorithm",
+        help="recommend algorithm, period, number of devices, power and payload for a target accuracy",
         description="Recommend what to deploy, from an experiment (devices, radio, model, data) and a target accuracy. The "
         "experiment's end is the longest time of a candidate.",
     )
@@ -37,7 +37,7 @@ def add_parser(commands: Subcommands) -> None:
         help="values to choose from, e.g. --over timing.period_s=4:12:2; default: what usually matters to each algorithm",
     )  # fmt: skip
     parser.add_argument(
-        "--algorithms", metavar="A,B,...", help="to choose from (default: the experiment's, or a short list)"
+        "--algorithms", metavar="A,B,...", help="algorithms to choose from (default: the experiment's, or a short list)"
     )
     parser.add_argument(
         "--where", action="append", default=[], metavar="'METRIC < NUMBER'",
@@ -48,7 +48,7 @@ def add_parser(commands: Subcommands) -> None:
         help="repetitions of the finalists, or which seeds (default 5)",
     )  # fmt: skip
     parser.add_argument(
-        "--estimate", action="store_true", help="only the estimate from the latencies; nothing is learned"
+        "--estimate", action="store_true", help="only print the estimate from the latencies, without any training"
     )
     add_computing(parser, what="plan", runs="candidates")
 
@@ -70,6 +70,15 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.resume or args.out or default_folder(f"{spec.experiment.name}-plan"))
     # Impossible plans are refused here, before a folder is made.
     search = planner.begun(folder, spec, jobs=args.jobs, ray=args.ray)
+    if args.dry_run:
+        from ...simulate.workload import print_dry_run  # start-up time
+
+        print(
+            f"{len(search.candidates)} candidates, each with one seed to the end; the search ends most of them earlier"
+        )
+        whole = {candidate.name: candidate.experiment for candidate in search.candidates}
+        print_dry_run(whole, search.seeds[:1], folder=folder, jobs=args.jobs, share=search.largest_share)
+        return 0
     if not args.resume:
         PLANS.begin(folder, spec)
     search.foresee(search.candidates)
@@ -85,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(plain(made))
     else:
         _show(made)
+    say_page(folder / "report.html", args, None)
     return 0 if made.chosen is not None else 1
 
 
@@ -101,15 +111,8 @@ def _spec(args: argparse.Namespace) -> PlanSpec:
         )  # fmt: skip
 
     given = (
-        args.experiment,
-        args.preset,
-        args.changes,
-        args.over,
-        args.where,
-        args.algorithms,
-        args.target,
-        args.seeds,
-    )
+        args.experiment, args.preset, args.changes, args.over, args.where, args.algorithms, args.target, args.seeds,
+    )  # fmt: skip
     return PLANS.asked(args, given, from_arguments)
 
 

@@ -71,20 +71,20 @@ def prepare(
     """Return the question of a plan; refuse mistakes before anything is written or computed."""
     if target is None:
         if not experiment.targets:
-            raise UserError("the experiment has no targets: say which accuracy is wanted, e.g. --target 0.8")
+            raise UserError("the experiment has no targets: give the accuracy to reach, e.g. --target 0.8")
         target = max(experiment.targets)
     if not 0 < target <= 1:
         raise UserError(f"the target is a test accuracy above 0 and at most 1, not {target:g}")
     name = best.partition(":")[0]
     if name not in SPENT:
-        raise UserError(f"a plan makes one of {', '.join(SPENT)} small, not '{best}'")
+        raise UserError(f"a plan minimises one of {', '.join(SPENT)}, not '{best}'")
     if ":" in best and parse_metric(best).argument != target:
         raise UserError(f"--best {best} and the target {target:g} differ: give --best {name}")
     for text in where:
         parse_constraint(text)
     for key in ("rounds", "duration_s", "seed"):
         if key in [axis.key for axis in axes]:
-            raise UserError(f"a plan is not over {key}: it is the same for all candidates")
+            raise UserError(f"a plan cannot vary {key}: it is the same for all candidates")
     seed_numbers(seeds, experiment.seed)
     return PlanSpec(
         experiment=experiment, target=float(target), best=f"{name}:{target:g}", axes=tuple(axes),

@@ -201,6 +201,15 @@ class Search:
         """Simulated time that every candidate may take."""
         return float(self.base.horizon.duration_s or 0.0)
 
+    @property
+    def largest_share(self) -> float:
+        """The most that all rungs compute, as a share of one whole run of every candidate."""
+        grid, steps = len(self.candidates), rungs(self.seeds, self.duration_s)
+        kept = [max(fewest, math.ceil(grid / FACTOR**i)) for i, fewest in enumerate((grid, *FEWEST))]
+        kept[1] += len(COSTS)
+        whole = sum(min(n, grid) * len(rung.seeds) * rung.until_s for n, rung in zip(kept, steps, strict=True))
+        return whole / (grid * self.duration_s)
+
     def run(self) -> None:
         """Compute all rungs, and choose."""
         alive: Sequence[Candidate] = self.candidates

@@ -153,7 +153,7 @@ def _how_to_read(study: Study) -> str:
 
 
 def _settings(run: Run) -> SettingsFile:
-    """Return the settings of a run; its plug-ins stand in the command, where a reader can change their paths."""
+    """Return the settings of a run; the command names its plug-ins, where a reader can change their paths."""
     return SettingsFile(
         name=run.name,
         command=run_again(run),

@@ -101,7 +101,7 @@ class Study:
 
     @property
     def several(self) -> bool:
-        """Whether the report compares runs."""
+        """True if the report compares runs."""
         return len(self.runs) > 1
 
     @property
@@ -158,7 +158,7 @@ def run_of(name: str, settings: Settings, info: Settings, summary: Settings) -> 
 
 
 def study_of(runs: Sequence[Run], parts: Sequence[Part]) -> Study:
-    """Return the study of all parts, each with a style of its own."""
+    """Return the study of all parts, each with a different style."""
     styles = style_of([(part.run, part.label) for part in parts])
     names = [f"{runs[part.run].name}: {part.label}" if len(runs) > 1 else part.label for part in parts]
     entries = [

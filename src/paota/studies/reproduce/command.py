@@ -12,6 +12,7 @@ from rich.console import Console
 
 from ...base.errors import UserError, install_command
 from ...base.types import Subcommands
+from ...terminal.arguments import add_open, say_page
 
 if TYPE_CHECKING:
     from ..progress import TasksDisplay
@@ -37,6 +38,7 @@ def add_parser(commands: Subcommands) -> None:
         "--part", action="append", default=[], metavar="PART", dest="parts",
         help="only this part beside the paper's own figures: theory, noise or ablations; may be repeated",
     )  # fmt: skip
+    add_open(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress display")
 
 
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"--{name} must be at least 1, not {value}")
     out = Path(args.out)
     if out.exists() and not out.is_dir():
-        raise UserError(f"--out: '{out}' is a file, and a folder is needed")
+        raise UserError(f"--out: '{out}' is a file, not a folder")
 
     from ...pages import export  # start-up time
     from .catalogue import check_parts  # start-up time
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         display=None if args.quiet else _display,
     )  # fmt: skip
     _show(made)
-    print(f"\nreport: {made.page}")
+    say_page(made.page, args, f"\nreport: {made.page}")
     return 0
 
 
@@ -71,7 +73,7 @@ def _display(cells: Sequence[Cell]) -> TasksDisplay:
 
     names = {cell.name: cell.name for cell in cells}
     work = {cell.name: float(cell.work) for cell in cells}
-    return TasksDisplay("reproducing", "cells to compute", names, sys.stderr, work, sys.stdout)
+    return TasksDisplay("reproducing", "cells to compute", names, sys.stderr, work=work, output=sys.stdout)
 
 
 def _show(made: Reproduction) -> None:

@@ -41,8 +41,8 @@ def add_parser(commands: Subcommands) -> None:
     )
     parser.add_argument(
         "--equal", metavar="WHAT",
-        help="what all points have equal where equal rounds would take unequal time: time (default; of the longest) "
-        "or rounds",
+        help="where all points end if equal rounds take unequal time: at the time of the longest (time, default) or "
+        "after equal rounds (rounds)",
     )  # fmt: skip
     add_computing(parser, what="sweep", runs="points")
 
@@ -55,6 +55,12 @@ def run(args: argparse.Namespace) -> int:
     callbacks = arguments.read_callbacks(args)
     spec = _spec(args)
     folder = Path(args.resume or args.out or arguments.default_folder(f"{spec.experiment.name}-sweep"))
+    if args.dry_run:
+        from ...simulate.workload import print_dry_run  # start-up time
+
+        points = {place(spec.axes, point.values): point.experiment for point in spec.points}
+        print_dry_run(points, spec.seeds, folder=folder, jobs=args.jobs)
+        return 0
     if not args.resume:
         sweeps.SWEEPS.begin(folder, spec)
     names = {str(point.index): place(spec.axes, point.values) for point in spec.points}
@@ -64,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return sweeps.SWEEPS.interrupted(folder, spec)
     _show(sweeps.gather(folder, spec, failed), spec, args)
+    arguments.say_page(folder / "report.html", args, None)
     return 1 if failed else 0
 
 

@@ -168,7 +168,7 @@ def parse_metric(text: str, option: str = "--best") -> Metric:
         example = f"{name}:{EXAMPLES[wanted]}"
         raise UserError(f"{option} {name} needs a number of {wanted}, e.g. {example}, not '{text}'") from None
     if wanted == "accuracy" and not 0 < value <= 1:
-        raise UserError(f"{option} {name}: an accuracy lies above 0 and at most at 1, not {raw.strip()}")
+        raise UserError(f"{option} {name}: an accuracy must be above 0 and at most 1, not {raw.strip()}")
     if wanted != "accuracy" and not 0 <= value < math.inf:
         raise UserError(f"{option} {name}: a number of {wanted} is 0 or more, and finite, not {raw.strip()}")
     return Metric(name, value)

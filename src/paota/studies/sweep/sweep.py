@@ -131,7 +131,7 @@ def prepare(
     if not isinstance(seeds, int) and "seed" in [axis.key for axis in axes]:
         raise UserError("seeds are listed and swept over: keep one of them")
     if best is None and not base.targets:
-        raise UserError("the experiment has no targets: say what is best, e.g. --best final_accuracy")
+        raise UserError("the experiment has no targets: name the metric that decides, e.g. --best final_accuracy")
     metric = parse_metric(best) if best is not None else Metric("seconds_to", max(base.targets))
     if equal not in EQUAL:
         raise unknown_name("value of --equal", equal, EQUAL)
@@ -158,8 +158,8 @@ def common_duration_s(
 ) -> float | None:
     """Return the simulated time of the longest point.
 
-    With longer periods, equal rounds take more time. The timelines tell whether a setting changes the length
-    of a round. The result is None if all points take the same time, or if the axes set their end.
+    With longer periods, equal rounds take more time. The timelines show whether a setting changes the
+    length of a round. The result is None if all points take the same time, or if the axes set their end.
 
     Args:
         points: all points of the grid.
@@ -231,7 +231,7 @@ def _refuse_local(callbacks: Sequence[object]) -> None:
             pickle.dumps(callback)
         except (pickle.PicklingError, TypeError, AttributeError):
             raise UserError(
-                f"the callback {callback!r} cannot travel to the processes of a sweep: define it at the top level of a "
+                f"the callback {callback!r} cannot be sent to the processes of a sweep: define it at the top level of a "
                 "module, or sweep with jobs=1"
             ) from None
 
