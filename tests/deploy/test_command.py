@@ -94,7 +94,7 @@ def test_a_mistake_is_one_sentence_and_starts_nothing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+    pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
     monkeypatch.chdir(tmp_path)
     assert main(["deploy", *arguments]) == 2
     assert sentence in capsys.readouterr().err
@@ -102,7 +102,7 @@ def test_a_mistake_is_one_sentence_and_starts_nothing(
 
 
 def test_write_app_makes_an_app_that_flower_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+    pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
     from flwr.cli.config_utils import load_and_validate
 
     app = tmp_path / "app"
@@ -118,7 +118,7 @@ def test_write_app_makes_an_app_that_flower_accepts(tmp_path: Path, capsys: pyte
 
 
 def test_keys_are_made_once_and_secrets_are_the_owners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+    pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
     keys = tmp_path / "keys"
     assert main(["keys", str(keys), "--devices", "2", "--names", "server.example.org,192.0.2.10"]) == 0
     assert {file.name for file in keys.iterdir()} == {
@@ -148,7 +148,7 @@ def paota_says(*words: str, before: tuple[str, ...] = ()) -> tuple[int, str]:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
-    pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+    pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
     assert main(["keys", str(tmp_path / "keys"), "--devices", "2", "--names", "localhost"]) == 0
     return tmp_path / "keys"
 
@@ -167,7 +167,7 @@ def test_a_port_in_use_is_one_sentence(keys: Path, tmp_path: Path) -> None:
 def test_a_folder_that_another_process_goes_on_with_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+    pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
     (tmp_path / "checkpoint-0").mkdir()
     (tmp_path / "checkpoint-0" / "state.npz").touch()
     (tmp_path / "experiment.toml").write_text("rounds = 3\n[data]\ndevices = 2\n")
@@ -214,7 +214,7 @@ def test_a_device_goes_on_when_its_server_forgets_it_but_not_where_it_never_work
     codes: list[int], tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real processes in place of the SuperNode, which end with these codes."""
-    pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+    pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
     from paota.deploy import processes
 
     monkeypatch.setattr(processes, "FIRST_PAUSE_S", 0.01)

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
 
 from helpers.listening import FORBIDDEN, processes_naming, superlink_port
 

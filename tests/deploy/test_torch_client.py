@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="needs the extra: pip install 'paota[flower]'")
+pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
 pytest.importorskip("torch", reason="the example client for PyTorch needs torch")
 
 from helpers.deployment import client, make_grid, run

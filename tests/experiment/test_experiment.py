@@ -79,6 +79,12 @@ def test_mistakes_are_one_sentence(table, says):
         Experiment.from_dict(table)
 
 
+@pytest.mark.parametrize("given", [3, [1], b"x", {1: 2}])
+def test_what_is_no_experiment_is_one_sentence(given):
+    with pytest.raises(UserError, match=r"an experiment is a file, a table or a paota\.Experiment, not"):
+        as_experiment(given)
+
+
 def test_overrides_are_typed():
     assert parse_assignment("air.n0_dbm_per_hz=-74") == ("air.n0_dbm_per_hz", -74)
     assert parse_assignment("data.sizes=[1, 2]") == ("data.sizes", [1, 2])

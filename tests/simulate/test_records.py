@@ -135,5 +135,5 @@ def uplink_of_ones(n):
 
 def test_uploads_have_no_budget():
     table = {**SMALL, "power": {"energy_budget_j": 1.0}, "algorithms": [{"name": "fedbuff"}]}
-    with pytest.raises(paota.UserError, match="energy_budget_j is for devices that send over the air"):
+    with pytest.raises(paota.UserError, match="energy_budget_j needs transmissions over the air"):
         paota.run(table)

@@ -52,6 +52,7 @@ def test_work_grows_with_steps_and_memory_with_the_model():
     assert of(model={"hidden": [2_000, 2_000]})[1] > memory + 4 * 2_000**2
 
 
-def test_a_dry_run_is_not_resumed(capsys):
-    assert main(["run", "--resume", "nowhere", "--dry-run"]) == 2
-    assert "--dry-run is for something new" in capsys.readouterr().err
+@pytest.mark.parametrize("flag", [["--resume", "nowhere"], ["--json"]])
+def test_a_dry_run_is_neither_resumed_nor_json(flag, capsys):
+    assert main(["run", *flag, "--dry-run"]) == 2
+    assert f"give it without {flag[0]}" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from paota.algorithms.air_fedga import AirFedGa
 from paota.algorithms.fedasync import FedAsync
 from paota.algorithms.fedbuff import FedBuff
 from paota.timing.latency import Latencies, LogNormal, PerDevice, Uniform
+from paota.timing.scheme import Scheme, Wait
 from paota.timing.schemes import Synchronous
 from paota.timing.timeline import Horizon
 from paota.timing.virtual import TimelineInputs, make_timeline
@@ -125,3 +126,21 @@ def test_and_the_same_time_where_time_sets_the_end():
     for rule in (FedAsync(), FedBuff(), AirFedGa()):
         timeline = make_timeline(rule.scheme, world)
         assert 80 < timeline.time_s[-1] <= 100
+
+
+class Ending(Scheme):
+    def run(self, server):
+        server.start(server.everyone)
+        yield Wait(count=1)
+
+
+class Nonsense(Scheme):
+    def run(self, server):
+        yield 3
+
+
+@pytest.mark.parametrize(("scheme", "why"), [(Ending(), "Ending ended before"), (Nonsense(), "must yield paota.Wait")])
+def test_a_scheme_that_is_none_gets_one_sentence(scheme, why):
+    inputs = TimelineInputs(Latencies(Uniform(), devices=4, seed=0), 8.0, Horizon(rounds=5))
+    with pytest.raises(UserError, match=why):
+        make_timeline(scheme, inputs)

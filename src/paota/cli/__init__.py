@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def command() -> NoReturn:
     """Run the program `paota`. It does not wait for a computation that was left behind and cannot be stopped."""
     signal.signal(signal.SIGINT, leave)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123  the caller may have closed it
+    sys.stderr = sys.stderr or sys.stdout
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -83,7 +83,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # a disk, a folder or a network is gone, or a name is too long
-        _say(f"{error.strerror}: '{error.filename}'" if error.filename else error)
+        _say(f"{error.strerror}: '{error.filename}'" if error.filename else error.strerror or error)
         return 1
 
 

@@ -99,6 +99,8 @@ def run_deploy(args: argparse.Namespace) -> int:
     Deployment().chosen(experiment)
     config: Table = {"time-scale": args.time_scale, "emulate-latency": not (args.real_latency or args.listen)}
     if args.write_app:
+        if args.dry_run:
+            raise UserError("--dry-run writes nothing: give it without --write-app")
         refuse_used_folder(args.write_app)
         write_app(Path(args.write_app), experiment, {**config, **({"out": args.out} if args.out else {})})
         print(f"{args.write_app}: run it with 'flwr run {args.write_app} CONNECTION --stream'")

@@ -43,9 +43,7 @@ def run(args: argparse.Namespace) -> int:
 def skeleton(kind: str, name: str) -> dict[str, str]:
     """Return the texts of the files of a skeleton, by file name."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or len(name) > 40:
-        raise UserError(
-            f"'{name}' is not a valid name for a {kind}: use small letters, digits and hyphens, e.g. my-policy"
-        )
+        raise UserError(f"'{name}' is not a valid {kind} name: use small letters, digits and hyphens, e.g. my-policy")
     registered = "algorithm" if kind == "scheme" else kind  # an algorithm brings its scheme
     if name in REGISTRIES[registered]:
         raise UserError(f"the {registered} '{name}' exists already")

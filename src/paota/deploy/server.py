@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from ..base.errors import UserError
 from ..base.rng import Purpose, host_rng
-from ..timing.scheme import Devices, Scheme, Server, Wait, share_of
+from ..timing.scheme import Devices, Scheme, Server, Wait, next_wait, share_of
 from ..timing.timeline import Trainings
 from .aggregation import Aggregator
 from .answers import Arrival, Influence, Refused, accept, trainings_of
@@ -65,9 +65,9 @@ class DeployedServer(Server):
         """
         self._begin()
         steps = scheme.run(self)
-        wait = next(steps)
+        wait = next_wait(scheme, steps, None)
         while (ready := self._answer(wait)) is not None:
-            wait = steps.send(ready)
+            wait = next_wait(scheme, steps, ready)
         return self._finish(wait_for_devices=wait_for_devices)
 
     # ---- what a scheme sees and does ------------------------------------------------------------------------------

@@ -366,6 +366,8 @@ def as_experiment(
     if isinstance(source, str | Path):
         base = Path(source).parent
         source = read_toml(source)
+    if source is not None and not (isinstance(source, Mapping) and all(isinstance(key, str) for key in source)):
+        raise UserError(f"an experiment is a file, a table or a paota.Experiment, not {source!r:.60}")
     table = override(source or {}, assignments)
     if more := [whole_path(Path(file), "--plugin") for file in plugins]:
         named = table.get("plugins", [])

@@ -81,9 +81,10 @@ def add_dry_run(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_dry_resume(args: argparse.Namespace) -> None:
-    """Refuse `--dry-run` with `--resume`."""
-    if args.dry_run and args.resume:
-        raise UserError("--dry-run is for something new: give it without --resume")
+    """Refuse `--dry-run` with `--resume` and with `--json`."""
+    for flag in ("resume", "json"):
+        if args.dry_run and getattr(args, flag, None):
+            raise UserError(f"--dry-run describes a new computation in words: give it without --{flag}")
 
 
 def go_on(what: str, folder: Path, experiment: Experiment) -> str:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ..base.errors import UserError
 from ..base.types import Floats, Ints
 from .timeline import Trainings
 
@@ -157,6 +158,18 @@ class Scheme(abc.ABC):
             inputs: fleet, latencies and horizon of the run.
         """
         return inputs.latencies.devices
+
+
+def next_wait(scheme: Scheme, steps: Steps, ready: Trainings | None) -> Wait:
+    """Send the finished trainings to a scheme (None at its start) and return its next wait."""
+    name = type(scheme).__name__
+    try:
+        wait = next(steps) if ready is None else steps.send(ready)
+    except StopIteration:
+        raise UserError(f"the scheme {name} ended before the experiment: its `run` must never return") from None
+    if not isinstance(wait, Wait):
+        raise UserError(f"the scheme {name} must yield paota.Wait(...), not {wait!r:.60}")
+    return wait
 
 
 def share_of(share: float, devices: int) -> int:

@@ -19,7 +19,7 @@ from ..base.errors import UserError
 from ..base.rng import Purpose, host_rng
 from ..base.types import Floats, Ints
 from .latency import Latencies
-from .scheme import Devices, Scheme, Server, Wait, joined, share_of
+from .scheme import Devices, Scheme, Server, Wait, joined, next_wait, share_of
 from .schemes import Periodic
 from .timeline import Builder, Horizon, Timeline, Trainings
 
@@ -67,9 +67,9 @@ def make_timeline(scheme: Scheme, inputs: TimelineInputs) -> Timeline:
         )
     server = VirtualServer(scheme, inputs)
     steps = scheme.run(server)
-    wait = next(steps)
+    wait = next_wait(scheme, steps, None)
     while (ready := server.answer(wait)) is not None:
-        wait = steps.send(ready)
+        wait = next_wait(scheme, steps, ready)
     return server.timeline()
 
 

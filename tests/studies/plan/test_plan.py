@@ -124,7 +124,9 @@ def test_a_constraint_that_no_candidate_keeps(table):
     assert made.chosen is None
     assert made.choices == {}
     assert made.experiment is None
-    assert "no candidate has joules_to:0.15 < 0.001; the nearest needs" in made.headline
+    assert (
+        "no candidate has joules_to:0.15 < 0.001; the nearest of those simulated to the target needs" in made.headline
+    )
     assert made._repr_html_()
 
 

@@ -156,7 +156,7 @@ def _show(made: Recommendation) -> None:
     names = [("* " if row is made.chosen else "  " if row.allowed else "x ") + row.candidate.name for row in rows]
     print_table(console, f"simulated, to {made.goal}", ("", names), columns)
     print_answer(console, "What should I deploy?", made.sentences, made.failed)
-    where = f"\nsheet:  {made.folder}/report.html\n"
+    where = f"\nreport: {made.folder}/report.html\n"
     if made.experiment is not None:
         where += f"file:   {made.folder}/experiment.toml   (paota run ..., paota deploy ...)"
     console.print(where, soft_wrap=True)

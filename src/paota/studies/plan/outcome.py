@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...base.files import Columns, to_pandas
-from ...base.formatting import Score, counted, quantity
+from ...base.formatting import Score, counted, percent, quantity
 from ...base.types import Table
 from ...experiment.experiment import Experiment
 from ...results.inference import mean_interval
@@ -190,7 +190,7 @@ class Recommendation:
         for name in COSTS:
             metric, spread = Metric(name, self.target), row.cost(name)
             if math.isfinite(spread.median):
-                between = f" ({metric.between(spread)})" if row.seeds > 1 else ""
+                between = f" ({metric.between(spread)})".replace(" on the air", "") if row.seeds > 1 else ""
                 parts.append(f"{metric.show(spread.median)}{between}")
         seeds = f"median and middle half of {counted(row.seeds, 'seed')}" if row.seeds > 1 else "one seed"
         return f"It costs {', '.join(parts)}, {seeds}."
@@ -206,7 +206,7 @@ class Recommendation:
                 f"No candidate that the search saw breaks {' or '.join(c.text for c in self.where)} and is better."
             )
         pace, devices = row.simulated, row.candidate.experiment.data.devices
-        idle = f", which wait {row.estimate.idle:.0%} of their time" if row.estimate.idle > 0.005 else ""
+        idle = f", which wait {percent(row.estimate.idle, 0)} of their time" if row.estimate.idle > 0.005 else ""
         said.append(
             f"An aggregation every {quantity(pace.round_s)} s has {quantity(round(pace.ready, 1))} of "
             f"{counted(devices, 'device')}{idle}; an update is {quantity(round(pace.staleness, 2))} versions old."
@@ -241,7 +241,10 @@ class Recommendation:
         broken = [c for c in self.where if not any(c.met(row.limits[c.text].median) for row in reached)] or self.where
         nearest = min(reached, key=lambda row: row.limits[broken[0].text].median)
         least = broken[0].metric.show(nearest.limits[broken[0].text].median)
-        return f"no candidate has {broken[0].text}; the nearest needs {least}, {nearest.candidate.name}"
+        return (
+            f"no candidate has {broken[0].text}; the nearest of those simulated to the target needs {least}, "
+            f"{nearest.candidate.name}"
+        )
 
 
 def choices_of(candidate: Candidate) -> Table:

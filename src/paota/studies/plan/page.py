@@ -32,20 +32,18 @@ def build(made: Recommendation) -> Page:
     """Return the page of a plan."""
     labels = list(dict.fromkeys(row.candidate.algorithm for row in made.rows))
     styles = palette.style_of([(0, label) for label in labels])
-    sections = [_trade_off(made, labels), _candidates(made, labels)]
+    reached = any(math.isfinite(_seconds(row)) for row in made.rows)
+    sections = [*([_trade_off(made, labels)] if reached else []), _candidates(made, labels)]
     if made.chosen is not None:
         intro = f"To {made.goal}; median, and the middle half of {counted(made.chosen.seeds, 'seed')}."
         sheet = Section(id="sheet", title="Deployment sheet", intro=intro, tables=[_sheet(made, made.chosen)])
-        sections = [sheet, _why(made, made.chosen, labels), *sections]
+        several_paces = bool(made.curve) or sum(_kin(row) == _kin(made.chosen) for row in made.rows) > 1
+        sections = [sheet, *([_why(made, made.chosen, labels)] if several_paces else []), *sections]
     if made.experiment is not None:
-        file = SettingsFile(
-            name=made.name,
-            toml=to_toml(made.experiment.to_dict()),
-            command="paota run experiment.toml && paota deploy experiment.toml",
-        )
-        sections.append(
-            Section(id="settings", title="The experiment file", intro="Simulate it, or deploy it.", settings=[file])
-        )
+        toml = to_toml(made.experiment.to_dict())
+        file = SettingsFile(name=made.name, toml=toml, command="paota deploy experiment.toml")
+        intro = "Deploy the recommendation with this file, or simulate it with paota run experiment.toml."
+        sections.insert(0, Section(id="settings", title="Deploy it", intro=intro, settings=[file]))
     return Page(
         kind="PAOTA plan",
         title=f"{made.name}: what should I deploy?",
@@ -72,7 +70,7 @@ def _sheet(made: Recommendation, row: PlanRow) -> Table:
         metric, spread = Metric(name, made.target), row.cost(name)
         value = "not accounted" if math.isinf(spread.median) else metric.show(spread.median)
         between = metric.between(spread) if len(spread.values) > 1 and math.isfinite(spread.high) else ""
-        lines.append((title, value.removesuffix(" on the air"), between.removesuffix(" on the air")))
+        lines.append((title, value.removesuffix(" on the air"), between.replace(" on the air", "")))
     for what, title in (
         ("round_s", "Seconds between aggregations"),
         ("ready", "Devices in an aggregation"),
@@ -83,7 +81,7 @@ def _sheet(made: Recommendation, row: PlanRow) -> Table:
         told = math.isfinite(expected) and row.candidate.has_deadlines  # a timeline is exact, not an estimate
         lines.append((title, shown(seen), f"expected {shown(expected)}" if told else ""))
     rows = [TableRow(head=TableCell(text=a), cells=[TableCell(text=b), TableCell(text=c)]) for a, b, c in lines]
-    return Table(label="Deployment sheet", heads=["", "value", "middle half"], rows=rows)
+    return Table(label="Deployment sheet", heads=["", "value", "middle half"], rows=rows, prose=True)
 
 
 def _why(made: Recommendation, row: PlanRow, labels: Sequence[str]) -> Section:
@@ -174,12 +172,8 @@ def _trade_off(made: Recommendation, labels: Sequence[str]) -> Section:
         cost = _cost(name)
         if not any(map(math.isfinite, map(cost, rows))):
             continue
-        traces = [
-            scatter(
-                "lines", [*map(_seconds, front)], [*map(cost, front)], name="undominated",
-                line={"color": "$muted", "width": 1, "dash": "dot"},
-            )
-        ]  # fmt: skip
+        ring = {"symbol": "circle-open", "size": CHOSEN_DOT + 6, "color": "$muted", "line": {"width": 1.5}}
+        traces = [scatter("markers", [*map(_seconds, front)], [*map(cost, front)], name="undominated", marker=ring)]
         for i, label in enumerate(labels):
             if mine := [row for row in rows if row.candidate.algorithm == label]:
                 traces.append(_dots(made, mine, i, _seconds, cost))
@@ -189,9 +183,7 @@ def _trade_off(made: Recommendation, labels: Sequence[str]) -> Section:
         id="trade-off",
         title="Time against energy against airtime",
         intro="Candidates that reached the target, each with its own number of seeds. No other candidate is better in time, "
-        f"joules and airtime than the {len(front)} on the line."
-        if rows
-        else "No candidate reached the target.",
+        f"joules and airtime together than the {len(front)} with a ring.",
         figures=figures,
     )
 
