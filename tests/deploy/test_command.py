@@ -245,6 +245,7 @@ def test_a_device_goes_on_when_its_server_forgets_it_but_not_where_it_never_work
 def test_a_dry_run_takes_the_simulated_time_of_all_algorithms(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
     monkeypatch.chdir(tmp_path)
     words = ["--preset", "quick", "--set", "data.devices=5", "--time-scale", "0.5", "--dry-run", "--out", "mine"]
     assert main(["deploy", *words]) == 0

@@ -77,7 +77,7 @@ class Metric:
     """A metric such as `seconds_to:0.8`: its name and its argument. `score` is the column `test_accuracy`."""
 
     name: str
-    argument: float = math.nan
+    argument: float = 0.0  # of a metric that has one; NaN would make equal metrics differ on Python 3.13
     score: Score = field(default=Score(), compare=False)
 
     @property
