@@ -78,9 +78,11 @@ class Programs:
             )
         stalest, longest = self._extremes[entry.label]
         versions = 1 << max(2, stalest.bit_length())  # few different shapes
+        large = 4 * versions * problem.num_parameters > MOST_KEPT_BYTES
         if self.events_per_call is not None:
-            events = min(self.events_per_call, longest)
-        elif 4 * versions * problem.num_parameters > MOST_KEPT_BYTES:
+            least = 1 if large else 2  # XLA may round a loop of one event differently
+            events = min(max(self.events_per_call, least), longest)
+        elif large:
             events = 1
         else:
             events = min(MOST_EVENTS, _power_of_two(longest), _power_of_two(max(1, MOST_PARTICIPATIONS // places)))
