@@ -189,7 +189,7 @@ def boxes(draw):
     cap = cap if draw(st.booleans()) else np.full(n, scale)
     lo, hi = cap * np.minimum(first, second), cap * np.maximum(first, second)
     hi[0] = max(hi[0], scale * 1e-3)
-    c = draw(st.one_of(st.just(0.0), st.floats(0, 1e6), st.floats(-20, 12).map(lambda x: 10.0**x)))
+    c = draw(st.one_of(st.just(0.0), st.floats(1e-30, 1e6), st.floats(-20, 12).map(lambda x: 10.0**x)))
     return lo, hi, c
 
 
