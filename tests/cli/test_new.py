@@ -35,7 +35,8 @@ def test_the_skeletons_pass_their_own_tests(folder, capsys, kinds, tests):
         assert main(["new", kind, f"my-{kind}"]) == 0
         assert f"paota run my_{kind}.toml" in capsys.readouterr().out
     assert len(list(folder.iterdir())) == 3 * len(kinds)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(folder)])}
+    # Options for this suite, such as `-m bare`, are not for the skeleton's tests.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(folder)]), "PYTEST_ADDOPTS": ""}
     tested = subprocess.run(
         [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         env=environment, capture_output=True, text=True, check=False,
