@@ -50,7 +50,6 @@ def test_words_can_be_read(theme: str) -> None:
     chrome = palette.CHROME[theme]
     for word, ground in itertools.product(("text", "muted", "accent", "good", "middling", "alert"), ("page", "card")):
         assert contrast(chrome[word], chrome[ground]) >= 4.5, (word, ground)
-    assert contrast(chrome["text"], chrome["deep"]) >= 4.5  # on the deepest cell of a heat map
     for text, bar in zip(palette.STALENESS_TEXT[theme], palette.STALENESS[theme], strict=True):
         assert contrast(text, bar) >= 3, bar
 

@@ -23,8 +23,7 @@ STALENESS_TEXT = {
     "light": ["#10202b", "#10202b", "#10202b", "#ffffff", "#ffffff"],
     "dark": ["#ffffff", "#ffffff", "#ffffff", "#ffffff", "#ffffff"],
 }
-# The page itself: CSS variables of the same names, and the `$` colours of the figures. `deep` is the deepest shade of a
-# heat map, on which text must still be readable.
+# The page itself: CSS variables of the same names, and the `$` colours of the figures.
 _CHROME = {  # light, dark
     "page": ("#f6f7f9", "#0f1115"),
     "card": ("#ffffff", "#171a20"),
@@ -35,7 +34,6 @@ _CHROME = {  # light, dark
     "grid": ("#e8ebef", "#252a33"),
     "faded": ("#dde3ea", "#2a313c"),
     "accent": ("#00609a", "#7cc0f2"),
-    "deep": ("#7da5c8", "#415d74"),
     "good": ("#1c6b3a", "#6fd19a"),
     "middling": ("#80580a", "#e3b94a"),
     "alert": ("#a8321b", "#ff9a80"),
