@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 from paota import simulate
+from paota.base import system
 from paota.experiment.experiment import Experiment
-from paota.simulate import schedule
 
 SETTINGS = {
     "the paper's setting": {"devices": 100},
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--rounds", type=int, default=200)
     args = parser.parse_args()
-    cores = schedule.cores()
+    cores = system.cores()
     for name, data in SETTINGS.items():
         table = {
             "rounds": args.rounds,

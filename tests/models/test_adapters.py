@@ -157,6 +157,16 @@ def test_images_are_cropped_on_the_host_as_in_jax():
         np.testing.assert_array_equal(cropped(images, draws), crop_and_flip(jnp.asarray(images), jnp.asarray(draws)))
 
 
+def test_scaffold_trains_torch_as_it_trains_jax():
+    """A rule that shifts gradients: the same network from the same weights, on the same draws."""
+    net = torch_net()
+    start = [jnp.asarray(p.detach().numpy()) for p in net[-1].parameters()]
+    same = (lambda *shapes: start, lambda w, x: x.reshape(len(x), -1) @ w[0].T + w[1])
+    rule = [{"name": "scaffold", "participants": 4}]
+    torch, ours = (paota.run(table(model, algorithms=rule)).trajectories[0] for model in (net, same))
+    np.testing.assert_allclose(torch.model, ours.model, atol=2e-5)
+
+
 def test_images_arrive_as_each_library_wants_them():
     paota_shape, seen = (4, 6, 3), []
     x = np.zeros((2, *paota_shape), np.float32)
@@ -171,6 +181,8 @@ def test_images_arrive_as_each_library_wants_them():
     torch = pytest.importorskip("torch", reason="needs PyTorch")
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 2, 3, padding=1), torch.nn.Flatten(), torch.nn.Linear(48, CLASSES))
     assert as_model(net).try_out(paota_shape, CLASSES).outputs == (2, CLASSES)
+    grey = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(2 * 2 * 4, CLASSES))
+    assert as_model(grey).try_out((4, 6), CLASSES).outputs == (2, CLASSES)
 
 
 # A model by its place in a file

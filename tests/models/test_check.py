@@ -32,6 +32,24 @@ def linen_layer(name, **options):
     return linen_net(getattr(pytest.importorskip("flax.linen", reason="needs flax"), name)(**options))
 
 
+def dict_net():
+    class Net(type(torch_net())):
+        def forward(self, x):
+            return {"logits": super().forward(x)}
+
+    return Net(*torch_net())
+
+
+def mean_loss_net():
+    class Net(type(torch_net())):
+        def forward(self, x):
+            return self[1](self[0](x))
+
+    net = Net(*torch_net())
+    net.loss = pytest.importorskip("torch").nn.CrossEntropyLoss()
+    return net
+
+
 WRONG = {
     "shape": (lambda: (init, lambda w, x: apply(w, x)[:, :3]), r"output has shape \(2, 3\).*\[B, classes\] = \(2, 10\)"),
     "shape, torch": (lambda: torch_layer("Linear", FEATURES, FEATURES)[:2], r"output has shape \(2, 64\)"),
@@ -57,7 +75,8 @@ WRONG = {
     "BatchNorm, nnx": (lambda: nnx_layer("BatchNorm", FEATURES), "use GroupNorm"),
     "Dropout, nnx": (lambda: nnx_layer("Dropout", 0.5), "Dropout.*leave it out"),
     "BatchNorm, torch": (lambda: torch_layer("BatchNorm1d", FEATURES), "BatchNorm1d.*use GroupNorm"),
-    "Dropout, torch": (lambda: torch_layer("Dropout", 0.5), "Dropout.*leave it out"),
+    "dictionary, torch": (dict_net, "`forward` must return one tensor, not dict"),
+    "mean loss, torch": (mean_loss_net, r'its loss has shape \(\).*reduction="none"'),
     "lazy, torch": (lambda: torch_layer("LazyLinear", FEATURES), "LazyLinear has no parameters yet"),
     "float64, torch": (lambda: torch_net().double(), "torch.float64"),
     "from a file": (lambda: "torch", "was given in Python"),

@@ -65,6 +65,26 @@ def test_a_loss_in_torch():
     assert result.info["score"] == "negative error"
 
 
+def test_a_class_takes_a_loss_and_a_score():
+    torch = pytest.importorskip("torch", reason="needs PyTorch")
+
+    class Net(torch.nn.Linear):
+        def __init__(self):
+            super().__init__(FEATURES, 10)
+
+        def forward(self, x):
+            return super().forward(x.flatten(1))
+
+    def doubled(outputs, y):
+        return 2 * torch.nn.functional.cross_entropy(outputs, y, reduction="none")
+
+    given = {"loss": doubled, "score": lambda outputs, y: -doubled(outputs, y), "score_name": "minus the loss"}
+    one, other = (paota.run(table(as_model(thing, **given), rounds=1)) for thing in (Net, lambda: Net()))
+    assert one.info["score"] == "minus the loss"
+    for column in ("test_loss", "test_accuracy"):
+        np.testing.assert_array_equal(one.array("local-sgd", column), other.array("local-sgd", column))
+
+
 def load_plane():
     """y = 3 x_0 - 2 x_1 + 0.5, 200 samples to learn from."""
     x = np.random.default_rng(0).normal(size=(300, 2))

@@ -45,6 +45,7 @@ class Purpose(IntEnum):
     SIGNAL = 17
     PRIVACY_NOISE = 18
     BROADCAST = 19
+    LAYERS = 20
 
 
 def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:

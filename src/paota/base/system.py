@@ -98,6 +98,13 @@ def only_one(folder: str | Path, *, patient: bool = False) -> Iterator[None]:
         os.close(descriptor)
 
 
+def cores() -> int:
+    """Return the CPU cores available to this process: those of the system, at most OMP_NUM_THREADS if it is set."""
+    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(given, int(wanted))) if wanted.isdecimal() else given
+
+
 def require_memory(needed_bytes: float, what: str, remedy: str) -> None:
     """Refuse `what` if it needs more memory than is available: a process without memory cannot print a message.
 

@@ -19,7 +19,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..air.downlink import AnalogDownlink, as_heard
-from ..training.batches import draw_augmentation, draw_batches
+from ..models.base import is_torch
+from ..training.batches import draw_augmentation, draw_batches, draw_for_layers
 from ..training.learner import LocalUpdates, TrainingInputs
 from . import sharding
 from .blocks import DeviceSignals
@@ -133,7 +134,8 @@ def train(
         slot = version % len(ring)
         if isinstance(run.config.air.downlink, AnalogDownlink):  # every device starts from its own noisy model
             ring, slot = as_heard(run.config.air, run.key, ring[slot], version, device), jnp.arange(len(slot))
-        training_inputs = TrainingInputs(slot, ready, sample, steps, rate, augmentation, shift)
+        draw = draw_for_layers(run.key, device, number) if is_torch(problem.model) else None
+        training_inputs = TrainingInputs(slot, ready, sample, steps, rate, augmentation, shift, draw)
         return problem.learner.train(training, training_inputs, ring, data.x_train, data.y_train)
 
     columns = (inputs.version, inputs.ready, inputs.device, inputs.training, shift)

@@ -112,9 +112,10 @@ def _check_shapes(trial: Trial, classes: int | None) -> None:
         )
     for name, shape in (("loss", trial.loss), ("score", trial.score)):
         if shape != (SAMPLES,):
+            hint = '; a loss of torch.nn does so with reduction="none"' if shape == () else ""
             raise UserError(
                 f"model: for a batch of {SAMPLES} its {name} has shape {shape}, and it must give one number for each "
-                f"sample, [B] = ({SAMPLES},)"
+                f"sample, [B] = ({SAMPLES},){hint}"
             )
 
 

@@ -45,14 +45,14 @@ def as_model(
         score: score(outputs, y), [B], in place of accuracy (likewise).
         score_name: the name of the score (likewise).
     """
-    own: dict[str, Any] = {"loss": loss, "score": score, "score_name": score_name}
-    own = {name: given if given is not None else getattr(thing, name, None) for name, given in own.items()}
+    given: dict[str, Any] = {"loss": loss, "score": score, "score_name": score_name}
+    own = {name: one if one is not None else getattr(thing, name, None) for name, one in given.items()}
     if isinstance(thing, tuple | list) and len(thing) == 2 and all(map(callable, thing)):
         return FunctionModel(init=thing[0], apply=thing[1], **own)
     if hasattr(thing, "for_data"):
         return dataclasses.replace(thing, **own) if isinstance(thing, BuiltModel) else thing
     if inspect.isclass(thing) or inspect.isroutine(thing):
-        return BuiltModel(build=thing, **({} if inspect.isclass(thing) else own))
+        return BuiltModel(build=thing, **(given if inspect.isclass(thing) else own))  # an instance has a class's own
     if callable(thing) and (adapter := _adapter_of(type(thing))) is not None:
         return adapter(module=thing, **own)
     if hasattr(thing, "written_name") or (_is_registered(thing) and not (loss or score)):

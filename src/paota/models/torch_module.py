@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Shaped
 
 from ..base.errors import UserError
-from .adapters import Adapted, Module, batch_norm, dropout
+from .adapters import Adapted, Module, batch_norm
 from .check import SAMPLES, Trial, label_type, needs_classes
 
 if TYPE_CHECKING:
@@ -33,6 +33,15 @@ class TorchModel(Adapted):
 
     written_name = "torch"
     idle: list[Workspace] = field(default_factory=list, repr=False)
+    drawing: list[bool] = field(default_factory=list, repr=False)  # not empty if its layers draw random numbers
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "idle": []}
+
+    @property
+    def devices(self) -> list[torch.device]:
+        """The GPUs that hold the module."""
+        return [device for device in {p.device for p in self.module.parameters()} if device.type != "cpu"]
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], num_classes: int) -> Float[Array, " d"]:
         """Return w^0."""
@@ -44,8 +53,12 @@ class TorchModel(Adapted):
 
     def try_out(self, input_shape: tuple[int, ...], num_classes: int) -> Trial:
         """Return the shapes that the model makes of samples of zeros."""
+        import torch  # optional
+
         with self.workspace() as work:
-            outputs = work.outputs(np.zeros((SAMPLES, *input_shape), np.float32)).detach()
+            outputs = work.outputs(np.zeros((SAMPLES, *input_shape), np.float32))
+            if not isinstance(outputs, torch.Tensor):
+                raise UserError(f"model: `forward` must return one tensor, not {type(outputs).__name__}")
             if needs_classes(self) and tuple(outputs.shape) != (SAMPLES, num_classes):
                 return Trial(tuple(outputs.shape), None, None)
             labels = work.labels(np.zeros(SAMPLES, label_type(num_classes)))
@@ -69,16 +82,15 @@ class TorchModel(Adapted):
     def trained(self, params: ArrayLike) -> Module:
         """Return a copy of the user's own module with these parameters [d], ready to predict."""
         module = copy.deepcopy(self.module)
-        Workspace(module).load(np.asarray(params))
-        return module.eval()
+        Workspace(module).begin(np.asarray(params), train=False)
+        return module
 
     def outputs(self, params: ArrayLike, x: Shaped[np.ndarray, "B ..."], scaling: Scaling | None) -> np.ndarray:
         """Return the outputs for samples [B, *input_shape] as the data set holds them, with the parameters [d]."""
         import torch  # optional
 
         work = Workspace(copy.deepcopy(self.module))
-        work.load(np.asarray(params))
-        work.module.eval()
+        work.begin(np.asarray(params), train=False)
         with torch.no_grad():
             return np.asarray(work.outputs(np.array(x), scaling).cpu())
 
@@ -108,24 +120,28 @@ class Workspace:
         import torch  # optional
 
         self.module, self.parameters = module, parameters(module)
+        self.buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
         self.weights = torch.cat([p.detach().reshape(-1) for p in self.parameters])
         first = 0
         for p in self.parameters:
             p.data = self.weights[first : first + p.numel()].view_as(p)
             first += p.numel()
 
-    def load(self, weights: Float[np.ndarray, " d"]) -> None:
-        """Copy other weights into the module."""
+    def begin(self, weights: Float[np.ndarray, " d"], *, train: bool) -> None:
+        """Copy other weights into the module, which is to `train` or to evaluate, with the buffers of its beginning."""
         import torch  # optional
 
+        self.module.train(train)
         with torch.no_grad():
             self.weights.copy_(torch.from_numpy(np.array(weights, np.float32)))
+            for buffer, first in self.buffers:
+                buffer.copy_(first)
 
     def outputs(self, x: Shaped[np.ndarray, "B ..."], scaling: Scaling | None = None) -> torch.Tensor:
         """Return the outputs for samples [B, *input_shape] as the data set holds them.
 
         Bytes are scaled to [0, 1], and then normalised if there is a `scaling`, as `training.learner.as_float` does.
-        The module gets images as [B, channels, height, width].
+        The module gets images as [B, channels, height, width], those of samples [height, width] with one channel.
         """
         import torch  # optional
 
@@ -134,7 +150,7 @@ class Workspace:
         if scaling is not None:
             mean, std = (torch.tensor(numbers, device=batch.device) for numbers in (scaling.mean, scaling.std))
             batch = (batch - mean) / std
-        return self.module(batch.permute(0, 3, 1, 2) if batch.ndim == 4 else batch)
+        return self.module(channels_first(batch))
 
     def labels(self, y: Shaped[np.ndarray, " B"]) -> torch.Tensor:
         """Return labels in PyTorch's types."""
@@ -144,17 +160,19 @@ class Workspace:
         return labels if labels.is_floating_point() else labels.long()
 
 
+def channels_first(batch: torch.Tensor) -> torch.Tensor:
+    """Return images [B, height, width, channels] or [B, height, width] as [B, channels, height, width]."""
+    return batch.permute(0, 3, 1, 2) if batch.ndim == 4 else batch.unsqueeze(1) if batch.ndim == 3 else batch
+
+
 def parameters(module: Module) -> list[torch.Tensor]:
     """Return the learned parameters (`requires_grad`), in PyTorch's order. Layers that cannot be averaged are refused."""
     import torch  # optional
     from torch.nn.modules import batchnorm  # optional
-    from torch.nn.modules import dropout as dropouts  # optional
 
     for layer in module.modules():
         if isinstance(layer, batchnorm._NormBase) and layer.track_running_stats:
             raise batch_norm(type(layer).__name__)
-        if isinstance(layer, dropouts._DropoutNd) and layer.p > 0:
-            raise dropout(type(layer).__name__)
         if isinstance(layer, torch.nn.modules.lazy.LazyModuleMixin):
             raise UserError(f"model: {type(layer).__name__} has no parameters yet; give its sizes, or call it once")
     learned = [p for p in module.parameters() if p.requires_grad]

@@ -7,7 +7,6 @@ batched into one program were slower, and changed the last bits.)
 from __future__ import annotations
 
 import functools
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 
 from .. import engine
 from ..base.errors import Interrupted
+from ..base.system import cores
 from ..callbacks.base import CallbackError
 from ..callbacks.group import Group
 from ..results.checkpoint import Checkpoints
@@ -156,13 +156,6 @@ class Schedule:
             self._clock_s += (now - self._read_s) / max(self._computing, 1)
             self._read_s, self._computing = now, self._computing + change
             return self._clock_s
-
-
-def cores() -> int:
-    """Return the CPU cores available to this process: those of the system, at most OMP_NUM_THREADS if it is set."""
-    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return max(1, min(given, int(wanted))) if wanted.isdecimal() else given
 
 
 def _in_same_precision(function: Callable[[], T]) -> Callable[[], T]:

@@ -131,6 +131,11 @@ def draw_augmentation(
     return jax.vmap(one_training)(device, number)
 
 
+def draw_for_layers(seed: PRNGKeyArray, device: Int[Array, " n"], number: Int[Array, " n"]) -> UInt32[Array, " n"]:
+    """Draw the seed of all random numbers that a PyTorch module draws in the `number`-th training of each device."""
+    return jax.vmap(lambda k, i: jax.random.bits(draw_key(seed, Purpose.LAYERS, k, i)))(device, number)
+
+
 def crop_and_flip(images: Shaped[Array, "B H W *C"], draws: Int[Array, "B 3"]) -> Shaped[Array, "B H W *C"]:
     """Return the images moved and mirrored by `draws` (from `draw_augmentation`); pixels from outside are zero."""
 

@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped, UInt32
 
-from ..base.errors import UserError, unknown_name
+from ..base.errors import unknown_name
 from ..data.dataset import Scaling, kinds_of
 from ..models.base import Model, Params, is_torch, loss_of, parameter_shapes, score_of
 from ..models.layers import activated_by
@@ -49,7 +49,8 @@ class TrainingInputs(NamedTuple):
     steps: Int[Array, " n"] | None  # of each device; None: all M
     rate: Float[Array, ...]  # learning rate: one for all, or [n]
     augmentation: Int[Array, "n M B 3"] | None = None  # of every image, from `draw_augmentation`
-    shift: Float[Array, "n d"] | None = None  # added to every gradient; `GenericLearner` only
+    shift: Float[Array, "n d"] | None = None  # added to every gradient; kernels do not know it
+    draw: UInt32[Array, " n"] | None = None  # a random number for the layers of a PyTorch module that draw
 
 
 class LocalUpdates(NamedTuple):
@@ -295,8 +296,6 @@ def choose(
     The environment variable `PAOTA_LEARNER` = "generic" turns kernels off.
     """
     if is_torch(model):
-        if shifted:
-            raise UserError("an algorithm that shifts gradients cannot train a model that is computed outside JAX")
         from .torch_learner import TorchLearner  # optional
 
         learner = TorchLearner(cast("TorchModel", model), num_classes, scaling)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import functools
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import jax
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Shaped
 
+from ..base.system import cores
 from ..data.dataset import kinds_of
+from ..models.torch_module import GENERATOR
 from .batches import PADDING
 from .learner import EncodedData, Index, LocalUpdates, SampleEvaluation, Samples, TrainingInputs
 from .optimisers import Adam, Momentum, Optimiser, Sgd
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from ..models.torch_module import TorchModel, Workspace
 
 EVALUATED_AT_ONCE = 1_000  # samples; more would leave the processor's cache
+T = TypeVar("T")
 
 _samples: weakref.WeakValueDictionary[int, np.ndarray] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
@@ -76,27 +80,59 @@ class TorchLearner:
         """Return (local models, losses); a device that is not ready keeps its start."""
         import torch  # optional
 
-        slot, ready, sample, rate = map(np.asarray, (inputs.slot, inputs.ready, inputs.sample, inputs.rate))
+        slot, ready, sample, rate, draw = map(
+            np.asarray, (inputs.slot, inputs.ready, inputs.sample, inputs.rate, inputs.draw)
+        )
         steps = np.full(len(slot), sample.shape[1]) if inputs.steps is None else np.asarray(inputs.steps)
         rates = np.broadcast_to(rate, slot.shape)
-        augmentation = None if inputs.augmentation is None else np.asarray(inputs.augmentation)
+        augmentation, shift = (
+            None if given is None else np.asarray(given) for given in (inputs.augmentation, inputs.shift)
+        )
         expected, x = np.array(labels), _samples[int(np.asarray(number))]
-        local = np.asarray(ring)[slot]
-        losses = np.zeros(len(slot), local.dtype)
-        with self.model.workspace() as work:
-            work.module.train()
-            for k in map(int, np.flatnonzero(ready)):
-                with torch.no_grad():
-                    work.weights.copy_(torch.from_numpy(local[k]))
+        starts = np.asarray(ring)[slot]
+        local, losses = starts.copy(), np.zeros(len(slot), starts.dtype)
 
-                def batch(m: int, k: int = k) -> tuple[np.ndarray, np.ndarray]:
-                    images = x[sample[k, m]]
-                    return images if augmentation is None else cropped(images, augmentation[k, m]), expected[k, m]
+        def train_one(k: int) -> None:
+            def batch(m: int) -> tuple[np.ndarray, np.ndarray]:
+                images = x[sample[k, m]]
+                return images if augmentation is None else cropped(images, augmentation[k, m]), expected[k, m]
 
-                direction = direction_of(training, work.weights)
+            with self.model.workspace() as work:
+                work.begin(starts[k], train=True)
+                shifted = None if shift is None else torch.tensor(shift[k]).to(work.weights.device)
+                direction = direction_of(training, work.weights, shifted)
                 losses[k] = self._one_device(work, direction, batch, int(steps[k]), float(rates[k]))
                 local[k] = work.weights.cpu().numpy()
+
+        devices = np.flatnonzero(ready)
+        self._compute([functools.partial(train_one, int(k)) for k in devices], [int(draw[k]) for k in devices])
         return local, losses
+
+    def _compute(self, jobs: Sequence[Callable[[], T]], seeds: Sequence[int]) -> list[T]:
+        """Return the results of `jobs`, side by side on one core each.
+
+        PyTorch has one generator of random numbers. If the module draws, the jobs run one after the other, each from its
+        own seed. Their first results, which it draws in any order, are dropped.
+        """
+        import torch  # optional
+
+        model = self.model
+        if not model.drawing:
+            before = torch.get_rng_state()
+            results = list(_threads().map(lambda job: job(), jobs))
+            if torch.equal(before, torch.get_rng_state()):
+                return results
+            model.drawing.append(True)
+
+        def one_after_the_other() -> list[T]:
+            results = []
+            with GENERATOR, torch.random.fork_rng(model.devices):
+                for job, seed in zip(jobs, seeds, strict=True):
+                    torch.manual_seed(seed)
+                    results.append(job())
+            return results
+
+        return _threads().submit(one_after_the_other).result()
 
     def _one_device(
         self, work: Workspace, direction: Direction | None, batch: Callable[[int], tuple[np.ndarray, np.ndarray]],
@@ -132,19 +168,35 @@ class TorchLearner:
         labels, shares, x = np.array(y), np.array(weight), _samples[int(np.asarray(number))]
         begin = int(np.asarray(first))
         end = min(begin + count, len(labels))
-        score, loss, by_label = 0.0, 0.0, np.zeros(self.num_classes)
-        with self.model.workspace() as work, torch.inference_mode():
-            work.module.eval()
-            work.weights.copy_(torch.from_numpy(np.array(model)))
-            for at in range(begin, end, EVALUATED_AT_ONCE):
-                block = slice(at, min(at + EVALUATED_AT_ONCE, end))
+        weights = np.asarray(model)
+
+        def evaluate_block(at: int) -> tuple[float, float, np.ndarray]:
+            block = slice(at, min(at + EVALUATED_AT_ONCE, end))
+            with self.model.workspace() as work, torch.inference_mode():
+                work.begin(weights, train=False)
                 outputs, expected = work.outputs(np.array(x[block]), self.scaling), work.labels(labels[block])
                 scores = self.model.score_of(outputs, expected).cpu().numpy()
-                score += shares[block] @ scores
-                loss += shares[block] @ self.model.loss_of(outputs, expected).cpu().numpy()
-                by_label += np.bincount(kinds_of(labels[block]), scores, minlength=self.num_classes)
-        sums = [np.asarray(part, shares.dtype) for part in (score, loss, by_label)]
+                losses = self.model.loss_of(outputs, expected).cpu().numpy()
+            by_label = np.bincount(kinds_of(labels[block]), scores, minlength=self.num_classes)
+            return shares[block] @ scores, shares[block] @ losses, by_label
+
+        blocks = range(begin, end, EVALUATED_AT_ONCE)
+        parts = self._compute([functools.partial(evaluate_block, at) for at in blocks], list(blocks))
+        sums = [np.asarray(sum(part), shares.dtype) for part in zip(*parts, strict=True)]
         return SampleEvaluation(*sums)  # type: ignore[arg-type]  # arrays of the host
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Return the threads for PyTorch, with one core each, which is faster than PyTorch's own and keeps bits on any machine."""
+    return ThreadPoolExecutor(cores(), thread_name_prefix="paota torch", initializer=_take_one_core)
+
+
+def _take_one_core() -> None:
+    import torch  # optional
+
+    torch.set_num_threads(1)
+    torch.get_num_threads()  # settles it for this thread alone
 
 
 def cropped(images: Shaped[np.ndarray, "B H W *C"], draws: Int[np.ndarray, "B 3"]) -> Shaped[np.ndarray, "B H W *C"]:
@@ -160,21 +212,24 @@ Step = Callable[["torch.Tensor"], "torch.Tensor"]  # gradient [d] -> step u [d],
 Direction = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]  # (gradient [d], weights [d]) -> step u [d]
 
 
-def direction_of(training: Training, start: torch.Tensor) -> Direction | None:
+def direction_of(training: Training, start: torch.Tensor, shift: torch.Tensor | None = None) -> Direction | None:
     """Return what turns gradients into steps, as `optimisers.transformation_of` does, with a new optimiser state.
 
-    `start` [d] are the weights at the beginning of the training. Plain SGD takes the gradient itself: None.
+    `start` [d] are the weights at the beginning of the training. `shift` [d] is added to every gradient. Plain SGD takes
+    the gradient itself: None.
     """
     proximal, longest, decay = (
         None if number is None else float(number)
         for number in (training.proximal, training.max_gradient_norm, training.weight_decay)
     )
-    if isinstance(training.optimiser, Sgd) and proximal is longest is decay is None:
+    if isinstance(training.optimiser, Sgd) and shift is None and proximal is longest is decay is None:
         return None
     origin = start.clone() if proximal is not None else start
     optimise = _optimiser(training.optimiser)
 
     def direction(gradient: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        if shift is not None:
+            gradient = gradient.add_(shift)
         if proximal is not None:
             gradient = gradient.add_(weights - origin, alpha=proximal)
         if longest is not None and (length := float(gradient.norm())) >= longest:

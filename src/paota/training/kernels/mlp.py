@@ -59,7 +59,7 @@ class FusedMlp:
     ) -> LocalUpdates:  # fmt: skip
         """Train by plain SGD with one rate and M steps for all devices; `choose` sees to that."""
         build.register("mlp", TARGETS)
-        slot, ready, sample, steps, rate, augmentation, _ = inputs
+        slot, ready, sample, steps, rate, augmentation, *_ = inputs
         if steps is not None or jnp.ndim(rate) or augmentation is not None:
             raise ValueError(
                 "the kernel makes the same steps with the same rate for all devices, on samples as they are"
