@@ -111,5 +111,10 @@ def test_every_point_of_a_sweep_has_its_own_copy(tmp_path, jobs):
 
 
 def test_a_callback_that_cannot_travel_is_refused_at_once(tmp_path):
-    with pytest.raises(UserError, match="cannot be sent to the processes of a sweep"):
-        paota.sweep(TABLE, over={"seed": [0, 1]}, jobs=2, out=tmp_path / "s", callbacks=[lambda round: None])
+    with (
+        (tmp_path / "log").open("w") as log,
+        pytest.raises(UserError, match=r"the callback .* cannot be sent to other"),
+    ):
+        paota.sweep(
+            TABLE, over={"seed": [0, 1]}, jobs=2, out=tmp_path / "s", callbacks=[lambda round: log.write("")]
+        )  # fmt: skip

@@ -16,7 +16,7 @@ from paota.base.errors import UserError
 from paota.base.registry import DATASETS
 from paota.data import mnist
 from paota.data.dataset import Dataset
-from paota.data.load import load_dataset
+from paota.data.load import load_data, load_dataset
 from paota.experiment.experiment import Experiment
 
 # The checksums under which the unpacked MNIST files are known everywhere.
@@ -135,11 +135,9 @@ def test_an_experiment_takes_a_dataset_as_it_is(monkeypatch, arrays):
     for _ in range(2):  # a cell of a notebook that is run again
         made = Dataset.from_arrays(name="mine", **arrays)
         assert Experiment.from_dict({"data": {"dataset": made}}).data.dataset == "mine"
-        assert load_dataset("mine") is made
-    with pytest.raises(UserError, match="the dataset 'mnist' exists already"):
-        Experiment.from_dict({"data": {"dataset": Dataset.from_arrays(name="mnist", **arrays)}})
-    with pytest.raises(UserError, match=r"data\.dataset must be a text"):
-        Experiment.from_dict({"data": {"dataset": arrays}})
+        assert load_dataset("mine").equals(made)
+    other = Experiment.from_dict({"data": {"dataset": Dataset.from_arrays(name="mnist", **arrays)}})
+    assert other.data.dataset == "mnist-2"
 
 
 def test_a_registered_dataset_of_ones_own(monkeypatch, arrays):
@@ -149,6 +147,29 @@ def test_a_registered_dataset_of_ones_own(monkeypatch, arrays):
     assert load_dataset("mine") is made
     with pytest.raises(UserError, match="the registered dataset 'wrong' gave dict"):
         load_dataset("wrong")
+
+
+def test_a_data_set_can_be_given_again_under_any_name(arrays):
+    """A given object keeps its name and its samples, beside a registered one and a living one of the same name."""
+
+    def given(dataset, **more):
+        return Experiment.from_dict({"data": {"dataset": dataset, **more}})
+
+    mnist_again = given(load_dataset("mnist"))
+    assert mnist_again.to_dict()["data"]["dataset"] == "mnist"
+    scaled = given(load_dataset("mnist").normalised())
+    assert load_data(scaled.data).scaling is not None
+    one, other = (Dataset.from_arrays(name="toy", **{**arrays, "x_train": arrays["x_train"] + i}) for i in range(2))
+    first, second = given(one), given(other)
+    assert [e.data.dataset for e in (first, second, given(one))] == ["toy", "toy-2", "toy"]
+    for experiment, dataset in ((first, one), (second, other), (second.override({"rounds": 3}), other)):
+        assert load_data(experiment.data).equals(dataset)
+
+
+@pytest.mark.parametrize("thing", [(np.zeros((3, 2)), np.zeros(3)), {"x_train": 1}, type("TensorDataset", (), {})()])
+def test_what_is_no_data_set_is_told_how_to_become_one(thing):
+    with pytest.raises(UserError, match=r"not (tuple|dict|TensorDataset): paota.Dataset.from_torch\(train, test\) and"):
+        Experiment.from_dict({"data": {"dataset": thing}})
 
 
 def test_a_dataset_leaves_the_callers_arrays_alone(arrays):

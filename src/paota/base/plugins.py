@@ -50,6 +50,11 @@ def _imported(name: str) -> ModuleType | None:
     return next((module for module in modules if getattr(module, "__file__", None) == name), None)
 
 
+def plugin_modules() -> set[str]:
+    """Return the names of the modules that were imported as plug-ins."""
+    return {module.__name__ for module in _LOADED.values() if module is not None}
+
+
 def load_plugin(path: str | Path, where: str = "--plugin") -> None:
     """Import a Python file once, which calls `paota.register`; `where` is the origin of the path in messages."""
     import_file(path, where)

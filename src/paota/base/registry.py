@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from .errors import UserError, plain, unknown_name
+from .plugins import plugin_modules
 
 
 class Registry:
@@ -83,6 +84,11 @@ class Registry:
         self._things[name] = thing
         if self.settings:  # `name_of` is for these only; a replaced data set may be freed
             self._names[thing] = name
+
+    @property
+    def added(self) -> dict[str, object]:
+        """The things that are not built in, by name."""
+        return {name: thing for name, thing in self._things.items() if name not in self._built_in}
 
     def name_of(self, thing_type: type) -> str:
         """Return the name of a registered class, which is written to experiment files."""
@@ -302,6 +308,17 @@ CALLBACKS = Registry(
 )
 
 KINDS = {registry.kind: registry for registry in list(globals().values()) if isinstance(registry, Registry)}
+
+
+def registered() -> dict[tuple[str, str, str], object]:
+    """Return what this process registered outside plug-ins, by ("register", kind, name)."""
+    elsewhere = plugin_modules()
+    return {
+        ("register", kind, name): thing
+        for kind, registry in KINDS.items()
+        for name, thing in registry.added.items()
+        if not isinstance(thing, str) and _origin(thing) not in elsewhere
+    }
 
 
 def register(kind: str, name: str, thing: object) -> None:

@@ -124,6 +124,15 @@ class Dataset:
         """True if the labels are targets of a regression, not classes."""
         return self.num_classes == 1 and self.y_train.dtype.kind == "f"
 
+    def equals(self, other: Dataset) -> bool:
+        """Return whether another data set holds the same samples.
+
+        Args:
+            other: the other data set.
+        """
+        alike = all(np.array_equal(getattr(self, key), getattr(other, key)) for key in (*KEYS, *OPTIONAL_KEYS))
+        return self is other or (alike and (self.num_classes, self.scaling) == (other.num_classes, other.scaling))
+
     def normalised(self) -> Dataset:
         """Return the same samples with a scaling to mean 0 and standard deviation 1 per channel of the training samples."""
         return replace(self, scaling=Scaling.of(self.x_train))

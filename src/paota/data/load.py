@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +17,25 @@ from paota.data import cifar, idx
 from paota.data.dataset import KEYS, OPTIONAL_KEYS, Dataset
 from paota.data.settings import Data
 
+GIVEN: weakref.WeakValueDictionary[str, Dataset] = weakref.WeakValueDictionary()  # data sets of Python, while they live
+
 
 def load_data(data: Data, *, base: Path | None = None) -> Dataset:
     """Return the dataset of the section `[data]`, with the scaling of `data.normalise`."""
     dataset = load_dataset(data.dataset, base=base)
     return dataset.normalised() if data.normalise == "channel" else dataset
+
+
+def name_given(dataset: Dataset) -> str:
+    """Return a name for which `load_dataset` returns these samples, as long as the data set in `GIVEN` is alive."""
+    for name in itertools.chain([dataset.name], (f"{dataset.name}-{i}" for i in itertools.count(2))):
+        try:
+            known = load_dataset(name) if name in GIVEN or name in DATASETS else GIVEN.setdefault(name, dataset)
+        except UserError:  # a registered name, whose files are not here
+            continue
+        if known.equals(dataset):
+            return name
+    raise AssertionError("there are infinitely many names")
 
 
 def load_dataset(name_or_path: str, *, base: Path | None = None) -> Dataset:
@@ -38,7 +54,7 @@ def load_dataset(name_or_path: str, *, base: Path | None = None) -> Dataset:
                 f"the registered dataset '{name_or_path}' gave {type(dataset).__name__}, not a paota Dataset"
             )
         return dataset
-    return _load_path(name_or_path, base or Path())
+    return GIVEN.get(name_or_path) or _load_path(name_or_path, base or Path())
 
 
 def _load_path(text: str, base: Path) -> Dataset:

@@ -13,6 +13,8 @@ from ..base.errors import UnknownSetting, UserError, is_plain, unknown_name
 from ..base.plugins import load_plugin, refuse_untrusted, trust, whole_path
 from ..base.registry import ALGORITHMS, DATASETS, MODELS
 from ..base.types import Settings, Table
+from ..data.dataset import Dataset
+from ..data.load import GIVEN, name_given
 from ..data.settings import Data
 from ..models.settings import ModelChoice
 from ..timing.timeline import Horizon
@@ -71,6 +73,7 @@ class Experiment(OverridableSections):
         algorithms: entries of `[[algorithms]]`.
         plugins: absolute paths of Python files.
         base: folder of relative paths in the file.
+        given: the data set, if it was given as an object.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Experiment(OverridableSections):
     algorithms: tuple[AlgorithmConfig, ...]
     plugins: tuple[str, ...] = ()
     base: Path = field(default=Path(), compare=False)
+    given: Dataset | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         names = ", ".join(config.label for config in self.algorithms)
@@ -131,7 +135,7 @@ class Experiment(OverridableSections):
         (trust if trust_plugins else refuse_untrusted)(_code(plugins, table["model"].get("name")))
         for file in plugins if trust_plugins else ():
             load_plugin(file, "plugins")
-        table = _locate_files(_name_dataset(table), base)
+        table, given = _name_dataset(_locate_files(table, base))
         sections: Table = {
             name: _settings.parse(section, table.get(name, {}), name) for name, section in SECTIONS.items()
         }
@@ -142,6 +146,7 @@ class Experiment(OverridableSections):
         return cls(
             name=top.name, horizon=horizon, seed=top.seed, targets=top.targets, plugins=plugins,
             model_choice=sections.pop("model"), **sections, algorithms=_algorithms(entries, table), base=base,
+            given=given,
         )  # fmt: skip
 
     @classmethod
@@ -170,10 +175,15 @@ class Experiment(OverridableSections):
             changes: dotted keys and their values, as for `--set`:
                 `{"timing.period_s": 6, "algorithms.paota.payload": "update"}`.
         """
-        table = self.to_dict()
-        if hasattr(self.model, "written_name"):  # a file holds no more than its name
-            table["model"] = {"name": self.model}
+        table = with_objects(self.to_dict(), self.objects)
         return Experiment.from_dict(override(table, changes), base=self.base)
+
+    @property
+    def objects(self) -> dict[tuple[str, str, str], object]:
+        """The objects that were given in Python, by section, key and the name in a file, which holds no more."""
+        name = getattr(self.model, "written_name", None)
+        found: dict[tuple[str, str, str], object] = {} if name is None else {("model", "name", name): self.model}
+        return found if self.given is None else found | {("data", "dataset", self.data.dataset): self.given}
 
     def to_dict(self) -> Table:
         """Return every setting, as nested tables in the form of an experiment file."""
@@ -222,14 +232,28 @@ class RecordedExperiment:
         return dict(self.table)
 
 
-def _name_dataset(table: Settings) -> Settings:
-    """Register a data set that is given as an object in `data.dataset`, and replace it by its name."""
+def with_objects(table: Settings, objects: Mapping[tuple[str, str, str], object]) -> Table:
+    """Return the table of an experiment with `Experiment.objects` in place of their names."""
+    found = dict(table)
+    for (section, key, name), thing in objects.items():
+        if found[section][key] == name:
+            found[section] = {**found[section], key: thing}
+    return found
+
+
+def _name_dataset(table: Settings) -> tuple[Settings, Dataset | None]:
+    """Return the table with the name of the data set that is given in `data.dataset`, and the data set of Python."""
     mine = table.get("data")
-    given = mine.get("dataset") if isinstance(mine, Mapping) else None
-    if given is None or not hasattr(given, "x_train"):
-        return table
-    DATASETS.add(given.name, lambda: given)
-    return {**table, "data": {**table["data"], "dataset": given.name}}
+    name = mine.get("dataset") if isinstance(mine, Mapping) else None
+    if isinstance(name, Dataset):
+        name = name_given(name)
+        table = {**table, "data": {**table["data"], "dataset": name}}
+    elif name is not None and not isinstance(name, str):
+        raise UserError(
+            f"data.dataset must be a name, a path or a paota.Dataset, not {type(name).__name__}: "
+            "paota.Dataset.from_torch(train, test) and paota.Dataset.from_arrays(...) make one"
+        )
+    return table, GIVEN.get(name) if isinstance(name, str) else None
 
 
 def _locate_files(table: Settings, base: Path) -> Settings:

@@ -7,15 +7,19 @@ so a repeated study computes only the missing ones. No worker outlives the proce
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
+import sys
 import tempfile
 import threading
+import types
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -55,6 +59,41 @@ class Update:
 
 
 Watch = Callable[[Update], None]
+
+
+class Shared:
+    """Objects that jobs have in common, by three words: pickled once, and unpickled once in every process.
+
+    Pickles are sent to processes and never read from files.
+    """
+
+    def __init__(self, things: Mapping[tuple[str, str, str], object]) -> None:
+        self.things = things
+
+    def __reduce__(self) -> tuple[Callable[[Mapping[tuple[str, str, str], bytes]], Shared], tuple[object]]:
+        return _unpacked, (self.content,)
+
+    @functools.cached_property
+    def content(self) -> tuple[tuple[tuple[str, str, str], bytes], ...]:
+        """The pickles; a thing that cannot be pickled is a `UserError`."""
+        return tuple((words, pickled(thing, *words)) for words, thing in self.things.items())
+
+
+@functools.lru_cache(maxsize=16)  # so that equal objects are the same, and share compiled programs
+def _unpacked(content: tuple[tuple[tuple[str, str, str], bytes], ...]) -> Shared:
+    return Shared({words: pickle.loads(one) for words, one in content})
+
+
+def pickled(thing: object, *words: str) -> bytes:
+    """Return the pickle of a thing, also of a class or function of a script or notebook; `words` name it in messages."""
+    import cloudpickle  # start-up time
+
+    try:
+        return bytes(cloudpickle.dumps(thing))
+    except Exception as error:  # any that its own code raises
+        raise UserError(
+            f"{' '.join(words)} cannot be sent to other processes ({reason_of(error)}): use jobs=1"
+        ) from None
 
 
 class Pool:
@@ -170,7 +209,7 @@ class _Worker:
     def submit(self, task: PoolJob) -> None:
         self.task = task
         with contextlib.suppress(OSError):  # it died just now: the end of the pipe will report that
-            self.pipe.send(task)
+            self.pipe.send_bytes(pickled(task, task.key))
 
     def receive(self) -> Update:
         """Return the next update. The end of the pipe means the end of the process and of its job."""
@@ -189,7 +228,7 @@ def _start_worker(threads: int) -> _Worker:
     context = multiprocessing.get_context("spawn")  # a forked JAX hangs
     mine, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs,), daemon=True, name="paota worker")
-    with _sigint_blocked(), _environment(dict.fromkeys(CORE_VARIABLES, str(threads))):
+    with _sigint_blocked(), _environment(dict.fromkeys(CORE_VARIABLES, str(threads))), _without_main():
         process.start()
     theirs.close()  # so that the end of the process is the end of the pipe
     return _Worker(process, mine)
@@ -233,6 +272,17 @@ def _sigint_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the user's main module from processes that start here, which would import it and so run a script again."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextlib.contextmanager

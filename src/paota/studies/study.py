@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from ..base import files
 from ..base.errors import UserError
 from ..base.files import Columns
+from ..base.registry import register, registered
 from ..base.rng import Seeds
 from ..base.system import EXIT_CODE
 from ..base.types import Json, Settings, Table
 from ..callbacks.base import Callback, Round, Start
-from ..experiment.experiment import Experiment
+from ..experiment.experiment import Experiment, with_objects
 from ..results import folder as run_folder
 from ..results.checkpoint import Checkpoints, differences, fingerprints
 from ..results.result import Result
 from ..terminal.arguments import add_dry_run, add_open, add_trust, go_on, refuse_dry_resume
-from .pool import ReportShare, Watch, require_ray
+from .pool import ReportShare, Shared, Watch, pickled, require_ray
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -190,6 +191,7 @@ class RunJob:
     base: str = "."  # paths in the experiment are relative to it
     seeds: Seeds
     folder: str
+    given: Shared | None = None  # objects of Python that the experiment names, and what was registered
     callbacks: tuple[object, ...] = ()  # names, or objects that can be pickled; every job has its own copies
     title: str | None = None  # for callbacks
     devices: bool = True  # whether to keep the records of the devices, which are most of a folder's size
@@ -199,7 +201,14 @@ class RunJob:
         from .. import simulate  # start-up time
         from ..callbacks.stream import LiveStream  # start-up time
 
-        plan = simulate.prepare(Experiment.from_dict(dict(self.experiment), base=Path(self.base)), seeds=self.seeds)
+        things = {} if self.given is None else self.given.things
+        for (what, kind, name), thing in things.items():
+            if what == "register":
+                register(kind, name, thing)
+        table = with_objects(
+            self.experiment, {words: thing for words, thing in things.items() if words[0] != "register"}
+        )
+        plan = simulate.prepare(Experiment.from_dict(table, base=Path(self.base)), seeds=self.seeds)
         path = Path(self.folder)
         path.mkdir(exist_ok=True)
         checkpoints = Checkpoints(path / run_folder.CHECKPOINTS, simulate.identity(plan))
@@ -207,6 +216,16 @@ class RunJob:
         result = simulate.execute(plan, callbacks=callbacks, checkpoints=checkpoints, title=self.title, folder=path)
         run_folder.write_folder(result if self.devices else _without_devices(result), path, report=False)
         run_folder.remove_leftovers(path)
+
+
+def shared_by_jobs(experiment: Experiment, callbacks: Sequence[object] = (), *, processes: bool) -> Shared:
+    """Return what the jobs of a study need from this process; refuse at once what cannot reach other `processes`."""
+    shared = Shared({**registered(), **experiment.objects})
+    if processes:
+        _ = shared.content
+        for callback in callbacks:
+            pickled(callback, "the callback", repr(callback))
+    return shared
 
 
 class ShareReporter(Callback):

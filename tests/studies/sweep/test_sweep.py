@@ -139,6 +139,19 @@ def test_a_point_that_cannot_run_is_reported_and_the_others_finish(base, tmp_pat
     assert "no aggregation" in (out / "report.html").read_text()
 
 
+def test_a_sweep_in_which_every_point_fails_raises(base):
+    def fail(round):
+        raise ValueError("torn")
+
+    with pytest.raises(UserError, match=r"every point of the sweep failed: .*ValueError: torn"):
+        sweep(base, over={"timing.period_s": [6, 8]}, jobs=1, callbacks=[fail])
+
+
+def test_what_no_file_can_hold_is_refused_as_a_value(base):
+    with pytest.raises(UserError, match=r"over\['model.name'\] holds function"):
+        sweep(base, over={"model.name": [sweep]})
+
+
 def test_divergence_is_a_result(table):
     """A learning rate of 1e30 leaves the numbers that a computer can hold."""
     made = sweep(table, over={"training.learning_rate": [1e30, 0.1]}, best="final_accuracy", jobs=1)

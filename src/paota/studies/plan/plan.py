@@ -13,7 +13,7 @@ from ...base.files import to_toml, write_csv, write_text
 from ...base.rng import Seeds, seed_numbers
 from ...base.system import only_one
 from ...base.types import Settings
-from ...experiment.experiment import Experiment, as_experiment
+from ...experiment.experiment import Experiment, as_experiment, with_objects
 from ..study import check_jobs
 from ..sweep.grid import Axis, make_axes
 from ..sweep.metrics import SPENT, parse_constraint, parse_metric
@@ -36,7 +36,7 @@ def plan(
 ) -> Recommendation:
     """Recommend the algorithm, period, number of devices, power and payload that reach a target at the least cost.
 
-    A script that uses several processes must start from `if __name__ == "__main__":`.
+    Models, data sets and registered things of a script or notebook are sent to the processes, as for `paota.sweep`.
 
     Args:
         experiment: as for `paota.run`: the devices, the radio, the model and the data. Its end is the longest time of a
@@ -125,6 +125,6 @@ def answer(search: Search, *, keep: bool = True) -> Recommendation:
 
 def final_experiment(given: Experiment, chosen: Candidate, target: float) -> Experiment:
     """Return the experiment to deploy: the choice with the given evaluation, until the target."""
-    table = chosen.experiment.to_dict()
+    table = with_objects(chosen.experiment.to_dict(), chosen.experiment.objects)
     table["evaluation"] = {**given.to_dict()["evaluation"], "stop_at": target}
     return Experiment.from_dict({**table, "targets": sorted({*given.targets, target})}, base=given.base)

@@ -28,7 +28,7 @@ from ...results import measures
 from ...results.measures import Spread
 from ...results.result import Trajectory
 from ..pool import Pool, Update
-from ..study import Collection, Question, RunJob, Watching, unwatched
+from ..study import Collection, Question, RunJob, Watching, shared_by_jobs, unwatched
 from ..sweep.grid import Axis
 from ..sweep.metrics import SPENT, Constraint, Metric, parse_constraint, parse_metric, spending
 from .candidates import Candidate, Pace, affordable, base_of, candidates_of, entries_of, paces_of
@@ -193,6 +193,7 @@ class Search:
         entries = entries_of(spec.experiment, spec.algorithms)
         self.candidates = candidates_of(self.base, entries, spec.axes)
         self.pool = Pool(self.jobs, self.ray)
+        self.given = shared_by_jobs(spec.experiment, processes=self.jobs > 1 or self.ray is not None)
         self.seeds = seed_numbers(spec.seeds, spec.experiment.seed)
         self.chosen: Candidate | None = None
 
@@ -264,6 +265,7 @@ class Search:
             tasks.append(
                 RunJob(
                     key=key, experiment=candidate.experiment.to_dict(), base=str(candidate.experiment.base), seeds=seeds,
+                    given=self.given,
                     folder=str(path), callbacks=(Until(rung.until_s),), title=candidate.name, devices=False,
                 )
             )  # fmt: skip

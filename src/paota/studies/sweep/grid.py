@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeGuard
 
+import numpy as np
+
 from ...base.errors import UserError
 from ...experiment.experiment import AlgorithmConfig, Experiment
 from ...experiment.files import parse_assignment, parse_toml
@@ -120,6 +122,12 @@ def make_axes(over: Mapping[str, Sequence[object]]) -> tuple[Axis, ...]:
     for key, values in over.items():
         if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
             raise UserError(f"over['{key}'] must be a list of values, not {values!r}")
+        for value in values:
+            if not isinstance(value, bool | int | float | str | list | tuple | np.generic):
+                raise UserError(
+                    f"over['{key}'] holds {type(value).__name__}, and a file can hold only numbers, texts and lists: "
+                    "register the thing, and name it"
+                )
         # NumPy's numbers become Python's: settings and files know only those.
         axes.append(Axis(key, tuple(value.item() if hasattr(value, "item") else value for value in values)))
     return tuple(axes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-import pickle
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from ...experiment.experiment import Experiment, as_experiment
 from ...results.result import Result
 from ...timing.timeline import Timeline
 from ..pool import Update, Watch, run_tasks
-from ..study import Collection, Question, RunJob, check_jobs
+from ..study import Collection, Question, RunJob, check_jobs, shared_by_jobs
 from .grid import Axis, Point, combinations, make_axes, make_points, place, point_folder, unused_periods
 from .metrics import Metric, parse_metric
 from .outcome import HeldEqual, Sweep, SweepRow, rows_of, standard_metrics
@@ -98,7 +97,8 @@ def sweep(
 ) -> Sweep:
     """Run an experiment at every combination of `over`, several points in parallel.
 
-    A script that uses several processes must start from `if __name__ == "__main__":`.
+    Models, data sets, callbacks and registered things of a script or notebook are sent to the processes. What cannot be
+    sent is refused at once, and needs `jobs=1`. If every point fails, that is a `UserError`.
 
     Args:
         experiment: as for `paota.run`; the default is the paper's.
@@ -115,12 +115,19 @@ def sweep(
         The table of all points, and the best point of each algorithm.
     """
     spec = prepare(as_experiment(experiment), make_axes(over), seeds=seeds, best=best, equal=equal)
+
+    def computed(path: Path) -> dict[int, str]:
+        failed = compute(path, spec, jobs=jobs, callbacks=callbacks)
+        if len(failed) == len(spec.points):
+            raise UserError(f"every point of the sweep failed: {next(iter(failed.values()))}")
+        return failed
+
     if out is None:
         with tempfile.TemporaryDirectory(prefix="paota-sweep-") as temporary:
             path = SWEEPS.begin(Path(temporary) / "sweep", spec)
-            return gather(path, spec, compute(path, spec, jobs=jobs, callbacks=callbacks), keep=False)
+            return gather(path, spec, computed(path), keep=False)
     path = SWEEPS.begin_or_resume(out, spec)
-    return gather(path, spec, compute(path, spec, jobs=jobs, callbacks=callbacks))
+    return gather(path, spec, computed(path))
 
 
 def prepare(
@@ -204,8 +211,7 @@ def compute(
     check_jobs(jobs)
     SWEEPS.refuse_changed_files(path, spec.experiment)
     workers = jobs or os.cpu_count() or 1
-    if workers > 1 or ray is not None:
-        _refuse_local(callbacks)
+    given = shared_by_jobs(spec.experiment, callbacks, processes=workers > 1 or ray is not None)
     tasks = []
     for point in spec.points:
         if spec.finished(path, point) is not None:
@@ -215,25 +221,13 @@ def compute(
             RunJob(
                 key=str(point.index), experiment=point.experiment.to_dict(), base=str(point.experiment.base),
                 seeds=spec.seeds, folder=str(path / point_folder(point.index, len(spec.points))),
-                callbacks=tuple(callbacks), title=f"{spec.experiment.name}, {place(spec.axes, point.values)}",
+                given=given, callbacks=tuple(callbacks), title=f"{spec.experiment.name}, {place(spec.axes, point.values)}",
             )
         )  # fmt: skip
     with only_one(path):
         (path / "points").mkdir(exist_ok=True)
         failed = run_tasks(tasks, workers=workers, ray=ray, watch=watch)
     return {int(key): reason for key, reason in failed.items()}
-
-
-def _refuse_local(callbacks: Sequence[object]) -> None:
-    """Refuse callbacks that cannot be pickled before anything is computed."""
-    for callback in callbacks:
-        try:
-            pickle.dumps(callback)
-        except (pickle.PicklingError, TypeError, AttributeError):
-            raise UserError(
-                f"the callback {callback!r} cannot be sent to the processes of a sweep: define it at the top level of a "
-                "module, or sweep with jobs=1"
-            ) from None
 
 
 def gather(path: Path, spec: SweepSpec, failed: Mapping[int, str], *, keep: bool = True) -> Sweep:
