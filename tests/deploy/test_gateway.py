@@ -73,6 +73,29 @@ def test_long_requests_without_a_key_take_no_memory(server: Server) -> None:
     assert request(server.port, server.keys, "/")[0] == 404  # and it still answers
 
 
+def test_requests_that_do_not_wait_for_an_answer_take_no_memory(server: Server) -> None:
+    """Flower's client sends a request after the answer to the last one. These come in one go."""
+    one = b"POST /v1/fleet/push-object HTTP/1.1\r\nhost: localhost\r\ncontent-length: 60000\r\n\r\n" + b"x" * 60_000
+    wait_for("the SuperLink answers", lambda: request(server.port, server.keys, "/v1/fleet/pull-messages")[0] != 502)
+    before = memory(server.gateway(), "VmRSS")
+
+    def attack() -> None:
+        connection = connect(server)
+        assert connection is not None
+        with connection, suppress(OSError):
+            connection.settimeout(5)
+            for _ in range(500):
+                connection.sendall(one)
+
+    attackers = [threading.Thread(target=attack) for _ in range(24)]
+    for attacker in attackers:
+        attacker.start()
+    for attacker in attackers:
+        attacker.join()
+    assert memory(server.gateway(), "VmHWM") - before < LITTLE_BYTES
+    wait_for("it still answers", lambda: request(server.port, server.keys, "/")[0] == 404)
+
+
 def signed(key: ec.EllipticCurvePrivateKey, **changes: str) -> dict[str, str]:
     stamp = now().isoformat()
     return {

@@ -199,6 +199,7 @@ REFUSED = {
     "another version": ({"version": 4}, "other task"),
     "another training": ({"training": 1}, "other task"),
     "no samples": ({"num_examples": 0}, "wrong numbers"),
+    "half a sample": ({"num_examples": 0.5}, "wrong numbers"),
     "negative samples": ({"num_examples": -5}, "wrong numbers"),
     "NaN samples": ({"num_examples": math.nan}, "wrong numbers"),
     "endless samples": ({"num_examples": math.inf}, "wrong numbers"),

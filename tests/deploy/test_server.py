@@ -15,6 +15,8 @@ import pytest
 pytest.importorskip("flwr", reason="needs the extra: pip install '.[flower]'")
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from helpers.deployment import deploy, make_grid, run
 from helpers.memory_grid import MemoryGrid
 
@@ -236,6 +238,50 @@ def test_a_pull_that_hangs_does_not_stop_the_others(tmp_path: Path, monkeypatch:
     devices = result.devices
     assert all(devices["round"][devices["device"] == k].tolist() == list(range(1, 9)) for k in (1, 2, 3))
     assert 2 not in devices["round"][devices["device"] == 0].tolist()
+
+
+class DamagedGrid(MemoryGrid):
+    """Flower reads the first hello of device 0 and its answer `BAD` from bytes without an end, as `HttpGrid` reads them."""
+
+    damaged: set[str]
+    greeted = False
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        sent = list(messages)
+        ids = list(super().push_messages(sent))
+        for message, name in zip(sent, ids, strict=True):
+            order = message.content.get("order")
+            if order is not None and (order["device"], order["training"]) == BAD:
+                self.damaged.add(name)
+            if order is None and message.metadata.dst_node_id == 1000 and not self.greeted:
+                self.greeted = True
+                self.damaged.add(name)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        replies = list(super().pull_messages(message_ids))
+        for reply in replies:
+            if reply.metadata.reply_to_message_id in self.damaged:
+                held = get_all_nested_objects(reply)
+                contents = {name: item.deflate()[:-8] for name, item in held.items()}
+                return [inflate_object_from_contents(reply.object_id, contents)]  # type: ignore[list-item]
+        return replies
+
+
+def test_an_answer_that_flower_cannot_read_is_an_incident_of_its_device(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    grid = make_grid(tmp_path, TABLE, DamagedGrid)
+    grid.damaged = set()  # type: ignore[attr-defined]
+    for k in range(K):
+        grid.connect(k, K)
+    result = run(grid, tmp_path)
+    assert any("node 1000 does not take part yet: its hello cannot be read" in message for message in caplog.messages)
+    incidents = result.info["deployment"]["algorithms"]["paota"]["incidents"]
+    assert [(i["device"], i["kind"], i["count"]) for i in incidents] == [(0, "unreadable", 1)]
+    devices = result.devices
+    assert devices["round"][devices["device"] == 0].tolist() == [1, 3, 4, 5, 6, 7, 8]
+    assert all(devices["round"][devices["device"] == k].tolist() == list(range(1, 9)) for k in (1, 2, 3))
 
 
 KILLED = """

@@ -78,6 +78,15 @@ def _refuse_constant(text: str) -> None:
     raise ValueError(f"{text} is not JSON")
 
 
+def texts_in(value: Json) -> Iterator[str]:
+    """Yield every text in a value of a JSON file, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for item in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from texts_in(item)
+
+
 def jsonable(value: object) -> Json:
     """Convert a value to plain JSON types; NaN and infinity become null."""
     if isinstance(value, Mapping):

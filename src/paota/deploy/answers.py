@@ -57,7 +57,7 @@ def accept(answer: Answer, flight: Flight, layout: Layout, now_s: float) -> Arri
     if bad:
         raise Refused("not finite", f"{bad} of {model.size} values are NaN or infinite")
     num_samples = _number(answer.numbers.get("num-examples", 1))
-    if not 0 < num_samples <= MAX_SAMPLES:
+    if not 1 <= num_samples <= MAX_SAMPLES:
         raise Refused("wrong numbers", f"num-examples is {answer.numbers.get('num-examples')!r}")
     loss = _number(answer.numbers.get("loss", math.nan))
     return Arrival(flight=flight, finish_s=now_s, model=model, num_samples=num_samples, loss=loss)

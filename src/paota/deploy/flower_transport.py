@@ -41,24 +41,26 @@ class Mailbox:
     def __init__(self, grid: Grid, devices: int) -> None:
         self._grid = grid
         self._threads = ThreadPoolExecutor(max_workers=devices + 4, thread_name_prefix="paota-mailbox")
-        self._running: dict[str, Future[list[Message]]] = {}
+        self._running: dict[str, Future[list[Message | Exception]]] = {}
 
-    def collect(self, messages: Iterable[str]) -> list[Message]:
-        """Return the answers to `messages` that have arrived."""
+    def collect(self, messages: Iterable[str]) -> list[tuple[str, Message | Exception]]:
+        """Return the answers to `messages` that have arrived, each with its message, or why Flower cannot read one."""
         wanted = set(messages)
         new = {message: self._threads.submit(self._pull, message) for message in wanted - set(self._running)}
         self._running |= new
         wait(new.values(), timeout=STUCK_S)
         done = [message for message, pull in self._running.items() if pull.done()]
         replies = {message: self._running.pop(message).result() for message in done}
-        return [reply for message in done if message in wanted for reply in replies[message]]
+        return [(message, reply) for message in done if message in wanted for reply in replies[message]]
 
-    def _pull(self, message: str) -> list[Message]:
+    def _pull(self, message: str) -> list[Message | Exception]:
         try:
             return list(self._grid.pull_messages([message]))
         except httpx.HTTPError as error:
             logger.warning("the SuperLink does not answer: %s", error)
             return []
+        except Exception as error:  # a device has chosen the bytes
+            return [error]
 
 
 class FlowerTransport:
@@ -97,10 +99,10 @@ class FlowerTransport:
                 self._asked[message] = node
                 self._known.add(node)
         found = {}
-        for reply in self._hellos.collect(self._asked):
-            if reply.metadata.reply_to_message_id not in self._asked:
+        for message, reply in self._hellos.collect(self._asked):
+            if message not in self._asked:
                 continue
-            node = self._asked.pop(reply.metadata.reply_to_message_id)
+            node = self._asked.pop(message)
             device = self._device_of(reply, node)
             if device is None:
                 self._known.discard(node)  # ask again: it may have been busy or restarted
@@ -129,7 +131,7 @@ class FlowerTransport:
         return ArrayRecord({name: Array(np.ascontiguousarray(a)) for name, a in self._layout.split(vector).items()})
 
     def fetch(self, messages: Collection[str]) -> list[Answer]:
-        return [_open(reply) for reply in self._answers.collect(messages)]
+        return [_open(message, reply) for message, reply in self._answers.collect(messages)]
 
     def _order(self, order: Order) -> ConfigRecord:
         """Return the order as `LocalTask` reads it."""
@@ -145,9 +147,11 @@ class FlowerTransport:
             }
         )  # fmt: skip
 
-    def _device_of(self, reply: Message, node: int) -> int | None:
+    def _device_of(self, reply: Message | Exception, node: int) -> int | None:
         """Return the device number in a hello, None if there is none. The reason is logged once per node."""
         try:
+            if isinstance(reply, Exception):
+                raise reply
             if reply.has_error():
                 problem = reply.error.reason
             else:
@@ -160,7 +164,7 @@ class FlowerTransport:
                 if partitions == self._devices:
                     whose = "no device's" if registered is None else f"device {registered}'s"
                     problem = f"it says that it is device {device}, and its key is {whose}"
-        except (KeyError, TypeError, AttributeError) as error:
+        except Exception as error:  # untrusted bytes
             problem = f"its hello cannot be read ({error!r})"
         if node not in self._refused:
             self._refused.add(node)
@@ -178,13 +182,14 @@ class FlowerTransport:
         return ids if len(ids) == len(messages) else [None] * len(messages)
 
 
-def _open(reply: Message) -> Answer:
+def _open(message: str, reply: Message | Exception) -> Answer:
     """Return the content of a reply. A reply that cannot be read is an error of its device."""
-    message = reply.metadata.reply_to_message_id
-    if reply.has_error():
-        kind = ERROR_KINDS.get(reply.error.code, "error")
-        return Answer(message=message, error=str(reply.error.reason or reply.error.code), error_kind=kind)
     try:
+        if isinstance(reply, Exception):
+            raise reply
+        if reply.has_error():
+            kind = ERROR_KINDS.get(reply.error.code, "error")
+            return Answer(message=message, error=str(reply.error.reason or reply.error.code), error_kind=kind)
         arrays = {name: array.numpy() for name, array in reply.content.array_records["model"].items()}
         return Answer(message=message, arrays=arrays, numbers=dict(reply.content.metric_records["metrics"]))
     except Exception as error:  # untrusted bytes: NumPy and Flower raise many kinds of exceptions

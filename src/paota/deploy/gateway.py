@@ -226,7 +226,17 @@ def signer(headers: Mapping[bytes, bytes], known: Collection[bytes]) -> bytes | 
 
 async def run_gateway(socket_file: str, descriptor: int, keys: Path) -> None:
     """Serve devices on the socket `descriptor` until the process ends."""
+    import h11  # optional
     import uvicorn  # optional
+    from uvicorn.protocols.http.h11_impl import H11Protocol  # optional
+
+    class OneAtATime(H11Protocol):
+        """A connection that ends when a request comes before the last answer: uvicorn would read on without a limit."""
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state is h11.DONE and self.conn.trailing_data[0]:
+                self.transport.abort()
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 10240)), hard))
@@ -235,7 +245,7 @@ async def run_gateway(socket_file: str, descriptor: int, keys: Path) -> None:
     behind.listen()
     served = uvicorn.Config(
         application(socket_file, keys), ssl_certfile=keys / "server.crt", ssl_keyfile=str(keys / "server.key"),
-        http="h11",  # the other parser does not limit the length of headers
+        http=OneAtATime,  # uvicorn's other parser does not limit the length of headers
         ws="none", lifespan="off", log_level="critical", access_log=False, server_header=False,
         timeout_graceful_shutdown=1,
     )  # fmt: skip

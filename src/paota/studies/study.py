@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..base import files
-from ..base.errors import UserError
+from ..base.errors import UserError, is_plain
 from ..base.files import Columns
 from ..base.registry import register, registered
 from ..base.rng import Seeds
@@ -115,6 +115,8 @@ class Collection(Generic[Q]):
         if not file.is_file():
             raise UserError(f"'{folder}' holds no {self.what} to resume (no {self.file} in it)")
         found = files.read_json(file)
+        if (text := next((text for text in files.texts_in(found) if not is_plain(text)), None)) is not None:
+            raise UserError(f"'{file}' holds a text with control characters, {ascii(text)[:60]}")
         try:
             if found["format"] != self.format:
                 raise UserError(f"'{file}' was written by another version of paota (format {found['format']})")

@@ -192,6 +192,22 @@ def test_a_finished_sweep_is_shown_again_and_may_be_judged_by_another_metric(who
     assert (whole.folder / "points" / "000" / "run.json").stat().st_mtime_ns == stamp
 
 
+@pytest.mark.parametrize(
+    ("axis", "values"), [("data.dataset", ["synthetic", "x\x1b[2J.npz"]), ("training.\x1b[2Jrate", [0.1, 0.2])]
+)
+def test_control_characters_in_the_file_of_a_sweep_reach_no_terminal(whole, tmp_path, axis, values, capfd):
+    """A sweep's folder may come from another person, and so may the texts in it."""
+    asked = json.loads((whole.folder / "sweep.json").read_text())
+    asked |= {"axes": [axis], "over": {axis: values}, "equal": "rounds"}
+    file = tmp_path / "sweep.json"
+    file.write_text(json.dumps(asked))
+    code = main(["sweep", "--resume", str(tmp_path), "--quiet", "--jobs", "1"])
+    out, err = capfd.readouterr()
+    assert "\x1b" not in out + err
+    assert (code, out) == (2, "")
+    assert err.startswith(f"paota: '{file}' holds a text with control characters, ")
+
+
 def start(tmp_path: Path, table, out: Path, *more: str) -> subprocess.Popen:
     experiment = tmp_path / "e.toml"
     experiment.write_text(files.to_toml(Experiment.from_dict(table).to_dict()))
