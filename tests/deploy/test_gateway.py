@@ -144,7 +144,7 @@ def test_one_address_has_few_connections(server: Server) -> None:
     wait_for("the gateway has seen that they are gone", lambda: close(connect(server)))
 
 
-def test_all_addresses_together_have_four_times_as_many_connections_as_one(tmp_path: Path) -> None:
+def test_each_address_and_all_together_have_a_limit_of_connections(tmp_path: Path) -> None:
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(100):
             writer.write(data)
@@ -160,13 +160,45 @@ def test_all_addresses_together_have_four_times_as_many_connections_as_one(tmp_p
     async def play() -> None:
         before = asyncio.all_tasks()
         target, listener = str(tmp_path / "target"), socket.create_server(("127.0.0.1", 0))
-        async with await asyncio.start_unix_server(echo, target), await gateway.listen(listener, target, per_address=2):
+        async with await asyncio.start_unix_server(echo, target), await gateway.listen(listener, target, limits=(2, 8)):
             source = listener.getsockname()
             talks = [await answered(source, f"127.0.0.{10 + i // 3}") for i in range(15)]  # 3 from each of 5 addresses
             assert [passed for passed, _ in talks] == [True, True, False] * 4 + [False] * 3
             await hang_up([writer for _, writer in talks], before)
 
     asyncio.run(asyncio.wait_for(play(), 120.0))
+
+
+def test_connections_leave_descriptors_for_the_gateway(tmp_path: Path) -> None:
+    """A process with few descriptors: more connections than it can have, and it still answers without a traceback."""
+    assert main(["keys", str(tmp_path / "keys"), "--devices", "20", "--names", "localhost"]) == 0
+    folder = Path(tempfile.mkdtemp(prefix="paota-gateway-"))
+    few = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96)); del sys.argv[0]; "
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener, (tmp_path / "log").open("wb") as log:
+        port = listener.getsockname()[1]
+        process = subprocess.Popen(
+            [sys.executable, "-c", few + "runpy.run_module('paota.deploy.gateway', run_name='__main__', alter_sys=True)"]
+            + ["x", str(folder / "s"), "gateway", str(listener.fileno()), str(tmp_path / "keys")],
+            stdin=subprocess.PIPE, stderr=log, pass_fds=[listener.fileno()],
+        )  # fmt: skip
+        wait_for("it answers", lambda: request(port, tmp_path / "keys", "/")[0] == 404)
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(150)]
+        wait_for("those beyond the limit are closed", lambda: sum(map(is_open, idle)) <= 24)
+        for connection in idle:
+            connection.close()
+        wait_for("it answers again", lambda: answers(port, tmp_path / "keys"))
+        process.terminate()
+        process.wait(timeout=60)
+        assert process.stdin is not None
+        process.stdin.close()
+    assert (tmp_path / "log").read_text() == ""
+
+
+def answers(port: int, keys: Path) -> bool:
+    try:
+        return request(port, keys, "/")[0] == 404
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("mode", ["relay", "gateway"])
@@ -209,11 +241,11 @@ def connect(server: Server) -> ssl.SSLSocket | None:
         return None
 
 
-def is_open(connection: ssl.SSLSocket) -> bool:
+def is_open(connection: socket.socket) -> bool:
     connection.setblocking(False)
     try:
         return connection.recv(1) != b""
-    except ssl.SSLWantReadError:
+    except (ssl.SSLWantReadError, BlockingIOError):
         return True
     except OSError:
         return False

@@ -20,6 +20,7 @@ from helpers.listening import (
     listening_server,
     processes_naming,
     request,
+    start,
     superlink_port,
     wait_for,
 )
@@ -76,6 +77,36 @@ def test_a_model_larger_than_a_request_may_be_reaches_the_server_and_the_devices
     (only,) = paota.load(tmp_path / "run").trajectories
     assert only.model.nbytes > 2 * 5 * 2**20
     assert set(only.devices["device"].tolist()) == {0, 1}
+
+
+def test_a_device_whose_data_cannot_be_read_leaves_the_others_to_finish(server: Server) -> None:
+    (server.folder / "bad.npz").write_text("garbage\n")
+    with server.devices(["bad.npz", None]) as devices:
+        assert server.process.wait(timeout=LIMIT_S) == 0, server.told
+        assert [device.poll() for device in devices] == [None, None]
+    result = paota.load(server.folder / "run")
+    assert set(result.devices["device"].tolist()) == {1}, server.told
+    (incident,) = result.info["deployment"]["algorithms"]["paota"]["incidents"]
+    assert (incident["device"], incident["count"] > 1) == (0, True), server.told
+    assert "bad.npz" in incident["detail"]
+    assert "bad.npz" in server.told
+
+
+def test_a_second_deployment_on_its_port_or_in_its_folder_ends_with_a_sentence(tmp_path: Path) -> None:
+    with listening_server(tmp_path, EXPERIMENT.replace("rounds = 3", "rounds = 300")) as server, server.devices():
+        run = server.folder / "run"
+        wait_for("it has begun", lambda: list(run.glob("checkpoint-*/round-*.npz")))
+        address = f"127.0.0.1:{server.port}"
+        listen = ["--listen", address, "--keys", str(server.keys)]
+        for words, sentence in (
+            ([str(tmp_path / "e.toml"), *listen], f"cannot listen on {address}: Address already in use"),
+            (["--resume", str(run), *listen], f"another process is at work in '{run}': wait for it, or stop it"),
+            (["--resume", str(run)], f"another process is at work in '{run}': wait for it, or stop it"),
+        ):
+            second = start(tmp_path, "second", server.temporary, "deploy", *words)
+            assert second.wait(timeout=LIMIT_S) == 2
+            assert (tmp_path / "second.log").read_text() == f"paota: {sentence}\n"
+        assert server.process.poll() is None  # the first continues
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

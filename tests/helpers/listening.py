@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,12 +76,13 @@ class Server:
         return next(pid for pid, words in processes_naming(str(self.keys)).items() if "paota.deploy.gateway" in words)
 
     @contextmanager
-    def devices(self, count: int = 2) -> Iterator[list[subprocess.Popen[bytes]]]:
-        """`paota device`s, ended by SIGTERM."""
+    def devices(self, data: Sequence[str | None] = (None, None)) -> Iterator[list[subprocess.Popen[bytes]]]:
+        """`paota device`s, each with its own data or without, ended by SIGTERM."""
         started = []
-        for k in range(count):
+        for k, file in enumerate(data):
             words = ["device", f"localhost:{self.port}", "--keys", str(self.keys), "--device", str(k)]
-            started.append(start(self.folder, f"device-{k}", self.temporary, *words, "--devices", str(count)))
+            words += ["--devices", str(len(data)), *(["--data", file] if file else [])]
+            started.append(start(self.folder, f"device-{k}", self.temporary, *words))
         try:
             yield started
         finally:

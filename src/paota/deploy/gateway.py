@@ -35,6 +35,9 @@ FLEET = re.compile(rb"/v1/fleet(/[A-Za-z0-9_-]+)+")  # nothing to decode and no 
 UNSIGNED_BYTES = 2**16  # longest request whose signature is not checked here
 BODIES_PER_KEY = 2  # longer requests at a time, as many as Flower's SuperNode sends
 PER_DEVICE = 8  # connections; Flower's SuperNode needs four
+FILES_PER_CONNECTION = (
+    5  # descriptors: to the device, two to uvicorn, to the SuperLink, and to a device that is refused
+)
 _OURS = {b"host", b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect"}
 
 Receive = Callable[[], Awaitable[Table]]  # these three are the ASGI protocol's
@@ -43,14 +46,14 @@ Application = Callable[[Table, Receive, Send], Awaitable[None]]
 
 
 async def listen(
-    source: str | socket.socket, target: str | tuple[str, int], *, per_address: int | None = None
+    source: str | socket.socket, target: str | tuple[str, int], *, limits: tuple[int, int] | None = None
 ) -> asyncio.Server:
     """Pass every connection to `source` on to `target`.
 
     Args:
         source: a socket file to make, or a socket to listen on.
         target: a socket file, or host and port.
-        per_address: limit of connections for each address; four times as many are the limit for all together.
+        limits: connections of one address, and of all together.
     """
     present: list[str] = []  # the address of each connection
 
@@ -58,7 +61,7 @@ async def listen(
         address = str(writer.get_extra_info("peername")[:1])
         present.append(address)
         try:
-            if per_address is None or (present.count(address) <= per_address and len(present) <= 4 * per_address):
+            if limits is None or (present.count(address) <= limits[0] and len(present) <= limits[1]):
                 await _join(reader, writer, target)
         except OSError:  # not reachable, gone, or silent
             pass
@@ -68,7 +71,8 @@ async def listen(
 
     if isinstance(source, str):
         return await asyncio.start_unix_server(connected, source)
-    return await asyncio.start_server(connected, sock=source, backlog=512)
+    # The server accepts as many connections as the backlog holds before it looks at one of them.
+    return await asyncio.start_server(connected, sock=source, backlog=min(512, limits[1]) if limits else 512)
 
 
 async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: str | tuple[str, int]) -> None:
@@ -239,7 +243,8 @@ async def run_gateway(socket_file: str, descriptor: int, keys: Path) -> None:
                 self.transport.abort()
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 10240)), hard))
+    files = max(soft, min(hard, 10240))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     behind = socket.socket(socket.AF_UNIX)
     behind.bind(f"{socket_file}.tls")
     behind.listen()
@@ -250,7 +255,8 @@ async def run_gateway(socket_file: str, descriptor: int, keys: Path) -> None:
         timeout_graceful_shutdown=1,
     )  # fmt: skip
     per_address = PER_DEVICE * (len(registered(keys)) + 2)
-    await listen(socket.socket(fileno=descriptor), behind.getsockname(), per_address=per_address)
+    together = min(4 * per_address, files // FILES_PER_CONNECTION - 8)
+    await listen(socket.socket(fileno=descriptor), behind.getsockname(), limits=(per_address, together))
     await uvicorn.Server(served).serve(sockets=[behind])
 
 
