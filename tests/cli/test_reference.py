@@ -32,15 +32,20 @@ def test_presets_are_listed_with_their_whole_description_and_printed(capsys, mon
     assert "[[algorithms]]" in capsys.readouterr().out
 
 
-def test_algorithms_are_listed_with_uplink_and_scheme(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+@pytest.mark.parametrize("columns", [80, 200])
+def test_algorithms_are_listed_in_one_line_each_with_uplink_and_scheme(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
     assert main(["algorithms"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert set(ALGORITHMS) <= {row[0] for row in rows}
-    by_name = {row[0]: " ".join(row[1:]) for row in rows}
-    assert by_name["paota"].startswith("over the air periodic PAOTA, the paper's Algorithm 1")
-    assert by_name["fedbuff"].startswith("digital buffered FedBuff")
-    assert by_name["paota-plus"].startswith("over the air share-ready")
+    head, *lines, _, hint = capsys.readouterr().out.splitlines()
+    assert head.split() == ["algorithm", "uplink", "scheme"]
+    assert [line.split()[0] for line in lines] == list(ALGORITHMS)
+    assert all(len(line) <= columns for line in lines)
+    by_name = {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
+    assert by_name["paota"].startswith("air periodic PAOTA, the paper's Algorithm 1")
+    assert by_name["fedbuff"].startswith("digital buffered the server collects B updates")
+    assert by_name["paota-plus"].startswith("air share-ready")
+    assert any(line.endswith(" ...") for line in lines) == (columns == 80)
+    assert hint.endswith("paota settings NAME")
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ import pydoc
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby, takewhile
 
-from ..base.errors import nearest, unknown_name
+from ..base.errors import nearest, plain, unknown_name
 from ..base.registry import ALGORITHMS
 from ..base.types import Subcommands
 from ..experiment import reference
@@ -48,13 +49,18 @@ def show_presets(args: argparse.Namespace) -> int:
 
 
 def show_algorithms(args: argparse.Namespace) -> int:
-    """List all registered algorithms."""
+    """List all registered algorithms, one in each line."""
     rows = [("algorithm", "uplink", "scheme", "")]
     for name in ALGORITHMS:
-        uplink = "over the air" if ALGORITHMS[name].over_the_air else "digital"
+        uplink = "air" if ALGORITHMS[name].over_the_air else "digital"
         scheme = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(ALGORITHMS[name]().scheme).__name__).lower()
-        rows.append((name, uplink, scheme, _line_of(name)))
-    _show_pages(_in_columns(rows))
+        head, _, rest = _line_of(name).partition(": ")
+        rows.append((name, uplink, scheme, rest if plain(head) == plain(name) else _line_of(name)))
+    width, columns = max(len(row[0]) for row in rows), shutil.get_terminal_size().columns
+    for name, uplink, scheme, line in rows:
+        start = f"{name:{width}}  {uplink:7}  {scheme:12}  "
+        print(start + textwrap.shorten(line, max(12, columns - len(start)), placeholder=" ..."))
+    print("\nThe whole line and the options of one: paota settings NAME")
     return 0
 
 
@@ -74,7 +80,7 @@ def show_settings(args: argparse.Namespace) -> int:
     elif wanted in ALGORITHMS:
         chosen = reference.options_of(ALGORITHMS, wanted, reference.ALGORITHM, "name")
         if not chosen:
-            print(f"{wanted} has no options. {_line_of(wanted)}")
+            print(f"{_line_of(wanted)} It has no options.")
             return 0
     else:
         wanted = wanted.rpartition(".")[2] if wanted.startswith("algorithms.") else wanted
@@ -85,7 +91,7 @@ def show_settings(args: argparse.Namespace) -> int:
             names = [name for name in (*reference.sections(), near) if name]
             raise unknown_name("section, setting or algorithm", wanted, names, ALGORITHMS.aliases)
     width = max(len(one.key) for one in chosen)
-    shown = []
+    shown = [f"{_line_of(wanted)}\n"] if wanted in ALGORITHMS else []
     for (_, under), inside in groupby(chosen, key=lambda one: (one.section, one.under)):
         if under is not None:
             shown.append("\nwith {} = '{}'\n".format(*under))
