@@ -33,6 +33,7 @@ from .power.settings import Power as Power
 from .results.folder import load as load
 from .results.result import Result as Result
 from .results.result import Trajectory as Trajectory
+from .simulate import RunInterrupted as RunInterrupted
 from .simulate import run as run
 from .studies.plan.outcome import Recommendation as Recommendation
 from .studies.plan.plan import plan as plan

@@ -88,11 +88,13 @@ class Step(NamedTuple):
 
     Args:
         state: next state of the server.
+        metrics: numbers of your own, by name; each becomes a column of the metrics.
     """
 
     model: Float[Array, " d"]  # w^(r+1)
     state: PyTree[Array] = ()
     share: Float[Array, ""] | float = 1.0  # of the received signal in the new model, for the record of the weights
+    metrics: Mapping[str, Float[Array, ""] | float] = {}
 
 
 class Algorithm(abc.ABC):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .errors import UserError, is_plain
 from .files import Columns
 
 
@@ -176,6 +177,17 @@ def metric(name: str) -> Column:
     """The column of this name in the metrics; a plain one for a name that the table does not have."""
     found = _BY_NAME.get(name)
     return found if found and found.title else Column(name, "", title=name.replace("_", " "))
+
+
+def own_names(columns: Iterable[str]) -> list[str]:
+    """The columns that the table does not have: metrics of the user's own."""
+    return [name for name in columns if name not in _BY_NAME and name not in ("label", "algorithm", "seed")]
+
+
+def refuse_recorded(name: object, who: str) -> None:
+    """Refuse a metric of the user's own that has no name, or that of a recorded column."""
+    if not isinstance(name, str) or not name.strip() or not is_plain(name) or not own_names([name]):
+        raise UserError(f"{who} gives a metric {name!r:.80}, which is no name of its own: choose another name")
 
 
 def drawn_in(section: str) -> list[Column]:

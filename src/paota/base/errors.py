@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class UserError(Exception):
@@ -20,7 +25,22 @@ class UnknownSetting(UserError):
 
 
 class Interrupted(Exception):
-    """The user stopped the run; its results so far are saved."""
+    """The user stopped the run; its results so far are saved, and in `result`."""
+
+    result: object = None
+
+
+def concise(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a public function whose `UserError` has no frames of this package in its traceback."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except UserError as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return call
 
 
 def install_command(extra: str) -> str:

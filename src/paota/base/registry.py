@@ -10,9 +10,10 @@ import dataclasses
 import importlib
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
+from types import FunctionType
 from typing import Any
 
-from .errors import UserError, plain, unknown_name
+from .errors import UserError, did_you_mean, listed, nearest, plain, unknown_name
 from .plugins import plugin_modules
 
 
@@ -114,6 +115,7 @@ class Registry:
         for need in self.needs:
             if not any(callable(getattr(thing, method, None)) for method in need.split("|")):
                 raise UserError(f"{who} has no method {need.replace('|', ' or ')} (docs/extend.md shows what it needs)")
+        refuse_misspelt_hooks(thing, who)
         if missing := sorted(getattr(thing, "__abstractmethods__", ())):
             raise UserError(f"{who} has no {' and no '.join(missing)} (docs/extend.md shows what it needs)")
 
@@ -123,6 +125,27 @@ class Registry:
         self._plugins_loaded = True
         for point in entry_points(group=f"paota.{self.kind}"):
             self._things.setdefault(point.name, f"{point.module}:{point.attr}")
+
+
+def refuse_misspelt_hooks(thing: object, who: str) -> None:
+    """Refuse a class with a public method that looks like a hook of its base class: it would never be called."""
+    bases = getattr(thing, "__mro__", ())
+    hooks, own = (
+        {
+            name
+            for base in bases if (base.__module__.partition(".")[0] == "paota") is ours
+            for name, value in vars(base).items() if isinstance(value, FunctionType) and name[0] != "_"
+        }
+        for ours in (True, False)
+    )  # fmt: skip
+    for name in sorted(own - hooks if hooks else ()):
+        stem, word = name.removeprefix("on_"), f"{name.partition('_')[0]}_"
+        near = nearest(stem, sorted(hooks), cutoff=0.75) or next((h for h in hooks if h.startswith(word)), None)
+        if near or stem != name:
+            raise UserError(
+                f"{who} has a method {name}, which is never called: {did_you_mean([near]) if near else listed(sorted(hooks))} "
+                "(the name of a method of your own may begin with an underscore)"
+            )
 
 
 def _origin(thing: object) -> str | None:

@@ -72,7 +72,7 @@ def seed_numbers(seeds: Seeds, first: int) -> tuple[int, ...]:
         raise UserError(f"seeds: a seed must be from 0 to {LARGEST_SEED}, not {bad[0]}")
     if len(set(numbers)) < len(numbers):
         raise UserError(f"seeds names a seed twice: {numbers}")
-    return tuple(sorted(int(n) for n in numbers))
+    return tuple(int(n) for n in numbers)
 
 
 def host_rng(seed: int, purpose: Purpose, *counters: int) -> np.random.Generator:

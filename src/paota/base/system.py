@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,6 +43,9 @@ def raise_on_ctrl_c() -> Iterator[None]:
 @contextmanager
 def stop_on_ctrl_c() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether Ctrl-C was pressed; a second Ctrl-C calls the previous handler."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield lambda: False
+        return
     asked = False
 
     def handle(number: int, frame: FrameType | None) -> None:

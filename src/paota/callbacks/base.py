@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ..base.columns import refuse_recorded
+from ..base.errors import UserError
 from ..base.files import Columns
 
 if TYPE_CHECKING:
@@ -72,6 +75,20 @@ class Start:
     score: str = "accuracy"
 
 
+class RoundMetrics(UserDict[str, float]):
+    """The columns of one round. Numbers that a callback adds under new names become columns of the results."""
+
+    def __init__(self, recorded: Mapping[str, float]) -> None:
+        self.data, self.own = dict(recorded), dict[str, float]()
+
+    def __setitem__(self, name: str, value: float) -> None:
+        refuse_recorded(name, "a callback")
+        try:
+            self.own[name] = self.data[name] = float(value)
+        except (TypeError, ValueError):
+            raise UserError(f"round.metrics['{name}'] must be a number, not {value!r:.80}") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Round:
     """One round of one unit; round 0 is the initial model.
@@ -92,7 +109,7 @@ class Round:
     seed: int
     round: int
     rounds: int
-    metrics: Mapping[str, float]
+    metrics: MutableMapping[str, float]
     model: Float[np.ndarray, " d"] | None = None
     records: Callable[[], Columns] = field(default=dict, repr=False, compare=False)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..base.errors import UserError
-from ..base.registry import CALLBACKS
+from ..base.registry import CALLBACKS, refuse_misspelt_hooks
 from ..training.settings import Evaluation
 from .base import Callback, CallbackError, Round, Start
 
@@ -170,6 +170,7 @@ def as_callback(given: object) -> Callback:
     if isinstance(given, type) and issubclass(given, Callback):
         given = given()
     if isinstance(given, Callback):
+        refuse_misspelt_hooks(type(given), f"the callback {_name(given)}")
         return given
     if callable(given):
         return EveryRound(given)

@@ -66,8 +66,9 @@ class CsvStream(Callback):
         with self._refusing():
             if not self._begun:
                 self._writer.writerow(row)
+                self._header = list(row)  # a metric of the user's own that comes later is not in the stream
             self._begun = True
-            self._writer.writerow(map(files.cell_of, row.values()))
+            self._writer.writerow(files.cell_of(row.get(name, "")) for name in self._header)
 
     def end(self, result: Result | None) -> None:
         if self._file is not None:

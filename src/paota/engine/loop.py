@@ -101,7 +101,7 @@ def event(
         evaluation = evaluation._replace(train_loss=jnp.where(inputs.ready, loss, 0).sum() / inputs.ready.sum())
     log = Log(
         **evaluation._asdict(), finite=jnp.isfinite(outcome.model).all(), noise_std=outcome.noise_std,
-        **{name: getattr(outcome, name) for name in PER_DEVICE},
+        **{name: getattr(outcome, name) for name in PER_DEVICE}, own=outcome.metrics,
     )  # fmt: skip
     if order is not None:
         back = np.argsort(order)

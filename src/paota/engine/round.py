@@ -12,7 +12,7 @@ Axes: n devices that take part, padded; K devices in all; d parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -22,6 +22,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 from ..air.channel import make_uplink
 from ..air.uplink import Uplink, invert, within_budget
 from ..algorithms.base import Algorithm, DeviceResult, Event, Heard, Report
+from ..base.columns import refuse_recorded
+from ..base.errors import UserError
 from ..base.rng import Purpose, draw_key
 from ..faults.signals import Checked, corrupt_and_guard, disturb
 from ..power.settings import Power
@@ -65,6 +67,7 @@ class RoundOutcome(NamedTuple):
     noise_std: Float[Array, ""]  # per weight, after normalisation
     channel_gain: Float[Array, " n"]  # |h_k|^2 of the actual channel
     memory: PyTree = ()  # of the devices after the round, [n, ...] each; only from `aggregate_by_hand`
+    metrics: Mapping[str, Float[Array, ""]] = {}  # of the algorithm's own; NaN if no device sends
 
 
 def play_round(
@@ -230,7 +233,13 @@ def _event_of(start: RoundStart, signals: DeviceSignals) -> Event:
 def choose_amplitudes(algorithm: Algorithm, power: Power, event: Event, uplink: Uplink) -> Decision:
     """Apply step two of the algorithm: the amplitude with which each device arrives through this round's uplink."""
     uplink = algorithm.assumed(uplink)
-    amplitude, divisor = algorithm.amplitudes(event, uplink, power)
+    made = algorithm.amplitudes(event, uplink, power)
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise UserError(
+            f"amplitudes of {type(algorithm).__name__} must return paota.average(p, event), paota.weights(p, event) or "
+            f"paota.Amplitudes(p, divisor), not {type(made).__name__}"
+        )
+    amplitude, divisor = made
     if not algorithm.over_the_air:
         return Decision(uplink, amplitude, divisor, None, (amplitude,))
     precoder = invert(amplitude, uplink.channel)  # Eq. pre-processing_parameter
@@ -255,6 +264,8 @@ def finish_round(algorithm: Algorithm, event: Event, decision: Decision, sums: S
         gain = jnp.abs(channel) ** 2
     heard = Heard(received / divisor, amplitude, transmit_power_w, uplink.max_power_w)  # Eq. Normalization
     step = algorithm.next_model(event, heard)
+    for name in step.metrics:
+        refuse_recorded(name, f"next_model of {type(algorithm).__name__}")
     sent = (amplitude != 0).any()  # if no device sends, w^(r+1) = w^r exactly, with no noise
     return RoundOutcome(
         model=jnp.where(sent, step.model, event.model),
@@ -265,6 +276,10 @@ def finish_round(algorithm: Algorithm, event: Event, decision: Decision, sums: S
         transmit_power_w=transmit_power_w,
         noise_std=jnp.where(sent, step.share * noise_std, jnp.nan),
         channel_gain=gain,
+        metrics={
+            name: jnp.where(sent, jnp.asarray(value, float).reshape(()), jnp.nan)
+            for name, value in step.metrics.items()
+        },
     )
 
 

@@ -7,6 +7,7 @@ N training samples, T test samples, C classes.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -193,6 +194,7 @@ class Log(NamedTuple):
     similarity: Float[Array, " n"]
     transmit_power_w: Float[Array, " n"]
     channel_gain: Float[Array, " n"]  # |h_k|^2; NaN for a digital algorithm
+    own: Mapping[str, Float[Array, ""]] = {}  # metrics of the algorithm's own
 
 
 def event_places(devices: int, row_bytes: int, mesh: Mesh | None) -> tuple[int, int | None]:

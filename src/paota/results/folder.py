@@ -22,7 +22,7 @@ import numpy as np
 from ..base import files
 from ..base.bounded import digest
 from ..base.columns import DEVICE_SCORES, DEVICES, METRICS, needed, with_new_names
-from ..base.errors import UserError, is_plain
+from ..base.errors import UserError, concise, is_plain
 from ..base.files import Columns
 from ..base.rng import Seeds, seed_numbers
 from ..base.types import Json, Table
@@ -139,6 +139,7 @@ def _checksum_of(content: Json) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+@concise
 def load(folder: str | Path, *, check: bool = True, trust_plugins: bool = False) -> Result:
     """Return the result in a run folder. Nothing that the folder names is imported by default.
 

@@ -104,8 +104,8 @@ class Result:
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds in ascending order."""
-        return sorted({t.seed for t in self.trajectories})
+        """The seeds in the order in which they were given."""
+        return list(dict.fromkeys(t.seed for t in self.trajectories))
 
     @property
     def metrics(self) -> Columns:

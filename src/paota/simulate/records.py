@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..air.spending import Costs, device_spending, event_spending
 from ..air.uplink import noise_power_w
 from ..algorithms.base import Algorithm, DeviceResult
 from ..base.files import Columns
-from ..callbacks.base import Round
+from ..callbacks.base import Round, RoundMetrics
 from ..experiment.experiment import AlgorithmConfig
 from ..results.device_scores import device_score_records
 from ..results.result import Trajectory
@@ -37,7 +37,7 @@ MAX_RECORDS = 2_000_000  # rows of device records in a trajectory: about 200 MB
 def trajectory_of(
     prepared: PreparedRun, entry: AlgorithmConfig, seed: int, timeline: Timeline, log: Log, initial: Sequence[float], *,
     model: Float[np.ndarray, " d"], diverged_round: int | None, compute_s: float, stopped_round: int | None = None,
-    costs: Costs | None = None,
+    costs: Costs | None = None, own: Mapping[int, Mapping[str, float]] | None = None,
 ) -> Trajectory:  # fmt: skip
     """Return the tables of one algorithm and seed, from a simulation or a deployment.
 
@@ -53,7 +53,10 @@ def trajectory_of(
         compute_s: seconds of computing.
         stopped_round: round at which a callback stopped the run, or None.
         costs: costs of trainings and transfers; None: those of the simulator.
+        own: metrics that callbacks added, by round.
     """
+    own = own or {}
+    names = dict.fromkeys(name for added in own.values() for name in added)
     costs = prepared.costs[entry.label, seed] if costs is None else costs
     spent = spending_of(entry, timeline, log, len(model), costs)
     wasted = _spending_of_aborted(entry, timeline, len(log.finite), len(model), costs)
@@ -65,6 +68,10 @@ def trajectory_of(
             **_added(metrics_of(timeline, log, initial, entry, spent), wasted),
             **_privacy_of(entry, timeline, log),
             **control_columns(entry.algorithm, entry.air, timeline, len(log.finite), len(model)),
+            **{
+                name: np.array([own.get(r, {}).get(name, math.nan) for r in range(len(log.finite) + 1)])
+                for name in names
+            },
         },
         devices=device_records_of(timeline, log, spent),
         device_scores=device_scores_of(prepared, seed, log),
@@ -110,6 +117,7 @@ def metrics_of(
         "transmit_power_w_max": column(math.nan, _over_ready(log.transmit_power_w, mask, "max")),
         "over_budget": column(math.nan, _over_ready(over, mask, "mean")),
         **event_spending(timeline, spent, events, shared=entry.algorithm.over_the_air),
+        **{name: column(math.nan, values) for name, values in log.own.items()},
     }
 
 
@@ -149,7 +157,7 @@ def rounds_of(
         number = int(values["round"])
         yield Round(
             label=entry.label, algorithm=entry.algorithm_name, seed=seed, round=number, rounds=rounds,
-            metrics=values, model=model if row is rows[-1] else None, records=functools.partial(devices_of, number),
+            metrics=RoundMetrics(values), model=model if row is rows[-1] else None, records=functools.partial(devices_of, number),
         )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from .programs import Programs
 from .records import rounds_of, trajectory_of
 from .threads import UnitThreads
 
+OWN = "own."  # before the name of a metric of the user's own, in a checkpoint
 CALL_S = 1.0  # target length of an engine call, between which the host shows progress and saves
 
 
@@ -62,6 +63,7 @@ class Unit:
             self.evaluated = _flags_on_grid(self.timeline.time_s, every_s)
         self.config = engine.RoundConfig.of(entry)
         self.logs: list[engine.Log] = []
+        self.own: dict[int, dict[str, float]] = {}  # metrics that callbacks added, by round
         self.done = self.saved = 0  # events
         self.begun = self.stopped = False
         self.compute_s = 0.0
@@ -92,6 +94,11 @@ class Unit:
         return self.trajectory()
 
     @property
+    def kept(self) -> bool:
+        """True if there is a trajectory so far: it has begun, and the engine is not overwriting its state."""
+        return self.begun and not self._lent
+
+    @property
     def over(self) -> bool:
         """True if no further round will be computed."""
         return self.done == len(self.timeline) or self.stopped or self._diverged
@@ -107,7 +114,7 @@ class Unit:
             self.prepared, self.entry, self.seed, self.timeline, log, self.initial,
             model=self._model_of(self.state, self.done),
             diverged_round=self.done if self._diverged else None, compute_s=self.compute_s,
-            stopped_round=self.done if self.stopped and self.done < len(self.timeline) else None,
+            stopped_round=self.done if self.stopped and self.done < len(self.timeline) else None, own=self.own,
         )  # fmt: skip
 
     def _advance(self) -> None:
@@ -164,7 +171,10 @@ class Unit:
             costs=self.prepared.costs[self.entry.label, self.seed],
             model=self._model_of(state, last) if callbacks.models else None,
         )  # fmt: skip
-        return self.host.threads.call(callbacks.rounds, list(rounds))
+        given = list(rounds)
+        reply = self.host.threads.call(callbacks.rounds, given)
+        self.own |= {round.round: round.metrics.own for round in given if round.metrics.own}  # type: ignore[attr-defined]
+        return reply
 
     def _report_the_past(self) -> None:
         """Report round 0 and all rounds of a checkpoint. If a callback stops at one of these, the unit ends here."""
@@ -181,8 +191,10 @@ class Unit:
             widths = dict.fromkeys(engine.PER_DEVICE, self.shape.places) | {"score_by_label": self.num_labels}
             shapes = {name: (0, widths[name]) if name in widths else (0,) for name in engine.Log._fields}
             columns = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+            columns.pop("own")  # not known before the first event
             self.logs = [engine.Log(**columns | {"finite": np.zeros(0, bool)})]  # type: ignore[arg-type]  # of the host
-        self.logs[:] = [jax.tree.map(lambda *parts: np.concatenate(parts), *self.logs)]
+        logs = [log for log in self.logs if len(log.finite)] or self.logs
+        self.logs[:] = [jax.tree.map(lambda *parts: np.concatenate(parts), *logs)]
         return self.logs[0]
 
     def _begin(self, state: engine.State) -> engine.State:
@@ -193,7 +205,9 @@ class Unit:
         leaves, structure = jax.tree.flatten(state)
         if [np.shape(leaf) for leaf in leaves] != [leaf.shape for leaf in saved.state]:
             raise UserError(f"checkpoint {self.number} holds a state of another shape: it belongs to another run")
-        self.logs = [engine.Log(**saved.log)]  # type: ignore[arg-type]  # of the host
+        own = {name.removeprefix(OWN): column for name, column in saved.log.items() if name.startswith(OWN)}
+        columns = {name: column for name, column in saved.log.items() if not name.startswith(OWN)}
+        self.logs = [engine.Log(**columns, own=own)]  # type: ignore[arg-type]  # of the host
         self.done = self.saved = saved.done
         self.compute_s = saved.compute_s
         return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved.state])
@@ -207,7 +221,9 @@ class Unit:
             if self.saved == self.done or self.checkpoints is None or self._lent:
                 return
             leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.state)]
-            saved = Saved(leaves, self._whole_log()._asdict(), self.done, self.compute_s)
+            log = self._whole_log()._asdict()
+            log |= {OWN + name: column for name, column in log.pop("own").items()}
+            saved = Saved(leaves, log, self.done, self.compute_s)
             self.checkpoints.save(self.number, saved)
             self.saved = self.done
 

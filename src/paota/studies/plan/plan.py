@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ...base.errors import UserError
+from ...base.errors import UserError, concise
 from ...base.files import to_toml, write_csv, write_text
 from ...base.rng import Seeds, seed_numbers
 from ...base.system import only_one
@@ -22,6 +22,7 @@ from .outcome import Recommendation, recommendation
 from .search import PLANS, PlanSpec, Search
 
 
+@concise
 def plan(
     experiment: Experiment | Settings | str | Path | None = None,
     *,

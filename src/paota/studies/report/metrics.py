@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ...air.privacy import DELTA
-from ...base.columns import Column, drawn_in
+from ...base.columns import Column, drawn_in, metric, own_names
 from ...base.formatting import SHARE_TICKS, listing, quantity
 from ...pages.curves import column
 from ...pages.figure import Figure, axes, is_constant, last_values, level, line, line_chart, together
@@ -67,6 +67,16 @@ def metric_figures(study: Study, points: int, section: str, height_px: int = 300
     """Return the figures of all columns that belong to a section of the report."""
     made = [metric_figure(study, points, shown, height_px=height_px) for shown in drawn_in(section)]
     return [figure for figure in made if figure]
+
+
+def own_section(study: Study, points: int) -> Section | None:
+    """Return the figures of metrics of the user's own."""
+    names = dict.fromkeys(
+        name for entry in study.drawn for run in entry.trajectories for name in own_names(run.metrics)
+    )
+    figures = [made for name in names if (made := metric_figure(study, points, metric(name)))]
+    intro = "Metrics that an algorithm or a callback of your own added."
+    return Section(id="own", title="Own metrics", intro=intro, figures=figures) if figures else None
 
 
 def without_constants(section: Section | None, study: Study) -> Section | None:

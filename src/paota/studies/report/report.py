@@ -18,7 +18,7 @@ from ...pages.page import render as render_page
 from .devices import devices_section
 from .findings import caveats, headline, reached_targets, results_table, what_ran
 from .learning import learning_section, side_by_side_section, spending_section, target_section
-from .metrics import metric_figure, power_section, privacy_section, without_constants
+from .metrics import metric_figure, own_section, power_section, privacy_section, without_constants
 from .study import Run, Study, gather
 from .timing import timeline_section, timing_section
 
@@ -81,6 +81,7 @@ def build(study: Study, title: str, points: int) -> Page:
         timeline_section(study),
         without_constants(power_section(study, points), study),
         privacy_section(study, points),
+        own_section(study, points),
         without_constants(devices_section(study, points), study),
         spending_section(study, points),
         Section(id="about", title="Settings", intro=about, settings=[_settings(run) for run in study.runs]),

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...base.errors import UserError, unknown_name
+from ...base.errors import UserError, concise, unknown_name
 from ...base.files import write_csv
 from ...base.formatting import Score
 from ...base.rng import Seeds, seed_numbers
@@ -84,6 +84,7 @@ def outline(folder: str | Path) -> tuple[str, list[tuple[str, Path]]]:
     return name, [(words, Path(folder) / point_folder(i, len(places))) for i, words in enumerate(places)]
 
 
+@concise
 def sweep(
     experiment: Experiment | Settings | str | Path | None = None,
     *,
