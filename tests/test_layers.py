@@ -104,3 +104,15 @@ def test_imports_in_functions_say_why():
         if not re.search(r"# .*(start-up time|optional)", text)
     ]
     assert wrong == []
+
+
+def test_tests_have_the_names_of_what_they_test():
+    """`tests/FOLDER/test_MODULE.py` or `tests/FOLDER/test_MODULE_WHAT.py`, for every folder of the package."""
+    tests = Path(__file__).parent
+    stray = []
+    for file in sorted(tests.rglob("test_*.py")):
+        folder = ROOT / file.parent.relative_to(tests)
+        modules = [module.stem for module in folder.glob("*.*")]
+        if folder != ROOT and folder.is_dir() and not f"{file.stem}_".startswith(tuple(f"test_{m}_" for m in modules)):
+            stray.append(str(file.relative_to(tests)))
+    assert stray == []

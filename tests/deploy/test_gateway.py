@@ -174,11 +174,11 @@ def test_connections_leave_descriptors_for_the_gateway(tmp_path: Path) -> None:
     assert main(["keys", str(tmp_path / "keys"), "--devices", "20", "--names", "localhost"]) == 0
     folder = Path(tempfile.mkdtemp(prefix="paota-gateway-"))
     few = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96)); del sys.argv[0]; "
+    few += "runpy.run_module('paota.deploy.gateway', run_name='__main__', alter_sys=True)"
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener, (tmp_path / "log").open("wb") as log:
         port = listener.getsockname()[1]
         process = subprocess.Popen(
-            [sys.executable, "-c", few + "runpy.run_module('paota.deploy.gateway', run_name='__main__', alter_sys=True)"]
-            + ["x", str(folder / "s"), "gateway", str(listener.fileno()), str(tmp_path / "keys")],
+            [sys.executable, "-c", few, "x", str(folder / "s"), "gateway", str(listener.fileno()), str(tmp_path / "keys")],
             stdin=subprocess.PIPE, stderr=log, pass_fds=[listener.fileno()],
         )  # fmt: skip
         wait_for("it answers", lambda: request(port, tmp_path / "keys", "/")[0] == 404)
