@@ -14,6 +14,7 @@ from paota.base.system import only_one
 from paota.cli import main
 from paota.experiment.experiment import Experiment
 from paota.studies.plan import plan as planner
+from paota.studies.plan.page import build
 from paota.studies.plan.search import Search
 
 OVER = {"timing.period_s": [4, 8, 12]}
@@ -168,3 +169,11 @@ def test_the_page_is_whole(whole):
     for figure in ("ready", "staleness", "noise", "time", "pareto-joules_to"):
         assert f'"{figure}":' in html
     assert not np.isnan(whole.chosen.simulated.ready)
+
+
+def test_a_pace_at_which_nothing_changes_has_no_figure(whole):
+    """Synchronous rounds have no stale updates: a figure of them would show zeros."""
+    fresh = [replace(row, simulated=replace(row.simulated, staleness=0.0)) for row in whole.rows]
+    chosen = next(row for row in fresh if row.candidate.name == whole.chosen.candidate.name)
+    (why,) = (part for part in build(replace(whole, rows=fresh, chosen=chosen, curve=())).sections if part.id == "why")
+    assert {figure.id for figure in why.figures} == {"ready", "noise", "time"}

@@ -225,9 +225,9 @@ class Recommendation:
             return f"Next: {rival.candidate.name}, {self.best_by.show(self.median(rival))}."
         low, high = mean_interval(ahead)
         gap = f"{quantity(float(ahead.mean()))} {self.best_by.unit}"
-        between = f"{gap} on average, 95 % interval {quantity(low)} to {quantity(high)}"
+        between = f"{gap} on average, {percent(0.95, 0)} interval {quantity(low)} to {quantity(high)}"
         if low > 0:
-            return f"Ahead of {rival.candidate.name} with certainty: {between}."
+            return f"Ahead of {rival.candidate.name}: {between}."
         return f"The seeds do not separate it from {rival.candidate.name} ({between}): either will do."
 
     def _why_not(self) -> str:

@@ -98,12 +98,14 @@ def _why(made: Recommendation, row: PlanRow, labels: Sequence[str]) -> Section:
         dots = _dots(made, kin, series, _pace, lambda r: of(r.simulated))
         return _figure([curve, dots] if made.curve else [dots], named, id=id, title=title, height_px=240)
 
-    figures = [
-        against_pace("ready", "Devices in an aggregation, mean", lambda pace: pace.ready),
-        against_pace("staleness", "Staleness of an update, mean", lambda pace: pace.staleness),
-        against_pace("noise", "Noise of a weight, standard deviation", lambda pace: pace.noise_std),
-        _time_to_target(made, kin, series, named),
-    ]
+    shown: tuple[tuple[str, str, Callable[[Pace], float]], ...] = (
+        ("ready", "Devices in an aggregation, mean", lambda pace: pace.ready),
+        ("staleness", "Staleness of an update, mean", lambda pace: pace.staleness),
+        ("noise", "Noise of a weight, standard deviation", lambda pace: pace.noise_std),
+    )
+    paces = [*made.curve, *(r.simulated for r in kin)]
+    figures = [against_pace(id, title, of) for id, title, of in shown if len({of(pace) for pace in paces}) > 1]
+    figures.append(_time_to_target(made, kin, series, named))
     return Section(
         id="why",
         title="Why this pace",
