@@ -19,6 +19,7 @@ PICTURES = {  # names in the output folder and in docs/img
     "fig4-accuracy": "paper-accuracy",
     "noise": "paper-noise",
 }
+DATA = ("verdicts", "trials", "table1", "accuracy", "curves", "noise", "breaks")  # CSV files for docs/data
 SECTIONS = ("Verdicts", "Table I", "Where does each method break?")  # shown whole
 FIGURES = ("Fig. 3: convergence", "Fig. 4: test accuracy", "The noise sweep")  # the head of the page explains them
 TABLES = {"More tables": "Final accuracy"}  # one table of a section
@@ -53,6 +54,8 @@ def main(folder: Path) -> None:
         if picture.is_file():
             shutil.copyfile(picture, DOCS / "img" / f"{name}.png")
         text = text.replace(f"figures/{source}.png", f"img/{name}.png")
+    for name in DATA:
+        shutil.copyfile(folder / "tables" / f"{name}.csv", DOCS / "data" / f"reproduce-{name}.csv")
     with np.load(folder / "evidence.npz") as evidence:  # a test compares it with the page
         np.savez_compressed(DOCS / "_build" / "evidence.npz", **evidence)
     head = (DOCS / "_build" / "reproduce_head.md").read_text(encoding="utf-8")

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from paota.pages.markdown import markdown
+from paota.pages.page import render
 from paota.studies.reproduce import archive, catalogue
 from paota.studies.reproduce.claims import claims
 from paota.studies.reproduce.page import build
-from paota.studies.reproduce.tables import accuracy_rows, break_rows, table1_rows, trial_rows, verdict_row
+from paota.studies.reproduce.tables import evidence_tables, write_rows
 from paota.studies.reproduce.verdicts import CHANGED, FAILED, REPRODUCED, UNDECIDED, judge_all
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -31,15 +32,26 @@ def verdicts(evidence):
 
 
 def test_every_table_of_the_page_follows_from_the_evidence(evidence, verdicts):
-    made = {"table1": table1_rows, "accuracy": accuracy_rows, "breaks": break_rows}
-    tables = {name: list(rows(evidence)) for name, rows in made.items()}
-    tables |= {"verdicts": [verdict_row(v) for v in verdicts], "power": [], "ablations": [], "optimum": []}
-    tables["trials"] = [row for v in verdicts for row in trial_rows(v)]
+    tables = evidence_tables(evidence, verdicts) | {"power": [], "ablations": [], "optimum": []}
     text = markdown(build(catalogue.full(), {}, tables, []))
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len(lines) > 60
     for line in lines:
         assert line in PAGE, line
+
+
+def test_the_page_links_its_numbers_as_they_follow_from_the_evidence(evidence, verdicts, tmp_path):
+    tables = evidence_tables(evidence, verdicts)
+    write_rows(tables, tmp_path)
+    for name in tables:
+        assert f"](data/reproduce-{name}.csv)" in PAGE
+        assert (DOCS / "data" / f"reproduce-{name}.csv").read_bytes() == (tmp_path / f"{name}.csv").read_bytes()
+
+
+def test_a_reproduction_links_its_tables(evidence, verdicts):
+    tables = evidence_tables(evidence, verdicts) | {"power": [], "ablations": [], "optimum": []}
+    page = render(build(catalogue.full(), {}, tables, []))
+    assert all(f'href="tables/{name}.csv"' in page for name in tables)
 
 
 def test_the_rules_on_the_page_are_those_of_its_source():

@@ -45,6 +45,7 @@ OWN_SEARCH = "found by its own search"  # heading of "value" in the table of F(w
 TEXTS = NAMES | {
     "exact": "optimised (P2)", "staleness": "staleness only", "similarity": "similarity only", "uniform": "uniform",
 }  # fmt: skip
+CSV_LINK = Markup('<a href="tables/{0}.csv">{0}</a>')
 NOT_RUN = "This part was not run."
 
 
@@ -102,7 +103,7 @@ def build(scale: Scale, cells: Cells, tables: Tables, figures: Sequence[Section]
             Section(
                 id="more",
                 title="More tables",
-                intro=Markup("The folder <code>tables</code> holds all of it as CSV."),
+                intro=Markup("All numbers as CSV: ") + Markup(", ").join(map(CSV_LINK.format, tables)) + ".",
                 tables=[
                     _table(tables, "accuracy", "Final accuracy", folded=True),
                     _table(tables, "ablations", "Ablations and learning rates", folded=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,21 @@ def write_tables(
     cells: Cells, evidence: Evidence, verdicts: Sequence[Verdict], scale: Scale, folder: Path
 ) -> dict[str, list[Row]]:
     """Write all tables to `folder` and return them by name."""
-    made = {
+    made = evidence_tables(evidence, verdicts) | {
+        "ablations": list(ablation_rows(cells)),
+        "optimum": list(optimum_rows(cells, scale)),
+        "power": list(power_rows(cells, evidence)),
+    }
+    write_rows(made, folder)
+    for name, cell in cells.items():
+        if name.startswith("bound-"):
+            write_csv(folder / f"{name}.csv", dict(cell.arrays))
+    return made
+
+
+def evidence_tables(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, list[Row]]:
+    """Return the tables that follow from the evidence alone, by name."""
+    return {
         "verdicts": [verdict_row(v) for v in verdicts],
         "trials": [row for v in verdicts for row in trial_rows(v)],
         "table1": list(table1_rows(evidence)),
@@ -37,17 +51,14 @@ def write_tables(
         "curves": list(curve_rows(evidence)),
         "noise": list(noise_rows(evidence)),
         "breaks": list(break_rows(evidence)),
-        "ablations": list(ablation_rows(cells)),
-        "optimum": list(optimum_rows(cells, scale)),
-        "power": list(power_rows(cells, evidence)),
     }
-    for name, rows in made.items():
+
+
+def write_rows(tables: Mapping[str, Sequence[Row]], folder: Path) -> None:
+    """Write each table as NAME.csv to `folder`."""
+    for name, rows in tables.items():
         keys = list(rows[0]) if rows else ["nothing"]
         write_csv(folder / f"{name}.csv", {key: np.array([row[key] for row in rows], dtype=object) for key in keys})
-    for name, cell in cells.items():
-        if name.startswith("bound-"):
-            write_csv(folder / f"{name}.csv", dict(cell.arrays))
-    return made
 
 
 def verdict_row(v: Verdict) -> Row:
