@@ -4,9 +4,11 @@ import math
 import re
 import tomllib
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import paota
 from paota.base import files
 from paota.base.errors import UserError
 from paota.experiment.experiment import Experiment
@@ -120,3 +122,20 @@ def test_atomic_write_leaves_the_old_file(tmp_path):
         half_a_write()
     assert target.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
+
+
+def test_a_loaded_run_predicts_when_its_objects_are_given_again(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 2, 60)
+    given = paota.Dataset.from_arrays(name="given again", x_train=x, y_train=y, x_test=x, y_test=y)
+    model = (lambda key, *_: jnp.zeros((3, 2)), lambda w, x: x @ w)
+    table = {"rounds": 2, "model": model, "data": {"dataset": given, "devices": 3, "partition": "iid"}}
+    result = paota.run({**table, "algorithms": [{"name": "local-sgd"}]})
+    result.save(tmp_path / "r", report=False)
+    again = paota.load(tmp_path / "r", model=model, dataset=given)
+    np.testing.assert_array_equal(again.predict(x), result.predict(x))
+    with pytest.raises(paota.UserError, match="stands for a model that was given in Python"):
+        paota.load(tmp_path / "r", dataset=given).predict(x)
+    other = (lambda key, *_: jnp.zeros((3, 5)), lambda w, x: x @ w)
+    with pytest.raises(paota.UserError, match="has 15 parameters, and the run's has 6"):
+        paota.load(tmp_path / "r", model=other, dataset=given).predict(x)

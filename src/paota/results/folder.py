@@ -25,8 +25,8 @@ from ..base.columns import DEVICE_SCORES, DEVICES, METRICS, needed, with_new_nam
 from ..base.errors import UserError, concise, is_plain
 from ..base.files import Columns
 from ..base.rng import Seeds, seed_numbers
-from ..base.types import Json, Table
-from ..experiment.experiment import Experiment, RecordedExperiment
+from ..base.types import Json, Settings, Table
+from ..experiment.experiment import Experiment, RecordedExperiment, override
 from ..experiment.files import read_toml
 from ..experiment.sections import check_outline
 from .checkpoint import differences
@@ -140,7 +140,9 @@ def _checksum_of(content: Json) -> str:
 
 
 @concise
-def load(folder: str | Path, *, check: bool = True, trust_plugins: bool = False) -> Result:
+def load(
+    folder: str | Path, *, check: bool = True, trust_plugins: bool = False, model: object = None, dataset: object = None
+) -> Result:
     """Return the result in a run folder. Nothing that the folder names is imported by default.
 
     A run of your own algorithm or model opens without the code too: its tables, figures and weights are available, and its
@@ -150,6 +152,8 @@ def load(folder: str | Path, *, check: bool = True, trust_plugins: bool = False)
         folder: written by `paota run` or `Result.save`.
         check: refuse a folder whose files changed later; False reads them as they are.
         trust_plugins: import the Python code that the folder names: plug-ins, and a model when it is needed.
+        model: the model that the run got as an object, for `Result.predict` and `Result.model`.
+        dataset: likewise its data set.
     """
     path = Path(folder)
     if not is_finished(path):
@@ -165,7 +169,7 @@ def load(folder: str | Path, *, check: bool = True, trust_plugins: bool = False)
                 "was computed; paota.load(..., check=False) and paota report --unchecked read them as they are"
             )
         facts = [_checked_facts(fact) for fact in info.pop("trajectories")]
-        experiment = _experiment(path, trust_plugins)
+        experiment = _experiment(path, trust_plugins, {"model.name": model, "data.dataset": dataset})
         metrics = with_new_names(files.read_csv(path / "metrics.csv", METRIC_TYPES), METRICS)
         devices = with_new_names(files.read_npz(path / "devices.npz"), DEVICES)
         stored = [path / name for name in SCORES if (path / name).is_file()]  # version 0.1 wrote none
@@ -195,9 +199,9 @@ def _trajectories(
         )
 
 
-def _experiment(path: Path, trust_plugins: bool) -> Experiment | RecordedExperiment:
-    """Return the experiment of a folder; as data if it needs code that is neither loaded nor trusted."""
-    table = read_toml(path / "experiment.toml")
+def _experiment(path: Path, trust_plugins: bool, objects: Settings) -> Experiment | RecordedExperiment:
+    """Return the experiment of a folder with `objects`; as data if it needs code that is neither loaded nor trusted."""
+    table = override(read_toml(path / "experiment.toml"), {k: one for k, one in objects.items() if one is not None})
     try:
         return Experiment.from_dict(table, base=path, trust_plugins=trust_plugins)
     except UserError as error:

@@ -59,9 +59,15 @@ def _fitted(experiment: Experiment, dataset: Dataset, weights: Float[np.ndarray,
     import jax  # start-up time
     from jax.flatten_util import ravel_pytree  # start-up time
 
+    from ..models.check import check_model  # start-up time
     from ..models.custom import fitted  # start-up time
 
     shape, classes = tuple(dataset.input_shape), dataset.num_classes
     model = fitted(experiment.model, shape, classes)
-    initial = model.init(jax.random.key(0), shape, classes)
-    return model, ravel_pytree(initial)[1](jax.numpy.asarray(weights))
+    check_model(model, shape, classes, experiment.seed)
+    initial, unravel = ravel_pytree(model.init(jax.random.key(0), shape, classes))
+    if initial.size != len(weights):
+        raise UserError(
+            f"the model has {initial.size} parameters, and the run's has {len(weights)}: give the same model"
+        )
+    return model, unravel(jax.numpy.asarray(weights))

@@ -21,6 +21,7 @@ from ..timing.schemes import Synchronous
 from ..timing.timeline import Horizon, Timeline
 from ..timing.virtual import TimelineInputs, make_timeline
 from ..training.settings import Training
+from .changes import forget_changed_code
 from .conditions import UnitConditions, conditions_of
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def prepare(
     for entry in experiment.algorithms:
         _check_entry(entry)
         entry.algorithm.for_training(entry.training)  # refuses what it cannot work with
+    forget_changed_code(experiment.model)
     data = experiment.data
     dataset = load_data(data, base=experiment.base)
     model = fitted(experiment.model, tuple(dataset.input_shape), dataset.num_classes)

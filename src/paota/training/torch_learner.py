@@ -100,8 +100,8 @@ class TorchLearner:
             with self.model.workspace() as work:
                 work.begin(starts[k], train=True)
                 shifted = None if shift is None else torch.tensor(shift[k]).to(work.weights.device)
-                direction = direction_of(training, work.weights, shifted)
-                losses[k] = self._one_device(work, direction, batch, int(steps[k]), float(rates[k]))
+                step = step_of(training, work.weights, float(rates[k]), shifted)
+                losses[k] = self._one_device(work, step, batch, int(steps[k]), float(rates[k]))
                 local[k] = work.weights.cpu().numpy()
 
         devices = np.flatnonzero(ready)
@@ -135,7 +135,7 @@ class TorchLearner:
         return _threads().submit(one_after_the_other).result()
 
     def _one_device(
-        self, work: Workspace, direction: Direction | None, batch: Callable[[int], tuple[np.ndarray, np.ndarray]],
+        self, work: Workspace, step: Step | None, batch: Callable[[int], tuple[np.ndarray, np.ndarray]],
         steps: int, rate: float,
     ) -> float:  # fmt: skip
         """Make `steps` local steps from `work.weights`, in place; return their mean loss.  # Eq. local_update
@@ -150,12 +150,10 @@ class TorchLearner:
             loss = self.model.loss_of(work.outputs(images, self.scaling), work.labels(labels)).mean()
             gradients = torch.autograd.grad(loss, work.parameters, materialize_grads=True)
             with torch.no_grad():
-                if direction is None:
-                    for parameter, gradient in zip(work.parameters, gradients, strict=True):
-                        parameter.sub_(gradient, alpha=rate)
+                if step is None:
+                    torch._foreach_add_(work.parameters, gradients, alpha=-rate)
                 else:
-                    whole = torch.cat([gradient.reshape(-1) for gradient in gradients])
-                    work.weights.sub_(direction(whole, work.weights), alpha=rate)
+                    step(torch.cat([gradient.reshape(-1) for gradient in gradients]))
             total += loss.item()
         return total / steps
 
@@ -208,68 +206,45 @@ def cropped(images: Shaped[np.ndarray, "B H W *C"], draws: Int[np.ndarray, "B 3"
     return padded[np.arange(len(images))[:, None, None], row[:, :, None], column[:, None, :]]
 
 
-Step = Callable[["torch.Tensor"], "torch.Tensor"]  # gradient [d] -> step u [d], before the learning rate
-Direction = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]  # (gradient [d], weights [d]) -> step u [d]
+Step = Callable[["torch.Tensor"], None]  # changes the weights by a gradient [d]
 
 
-def direction_of(training: Training, start: torch.Tensor, shift: torch.Tensor | None = None) -> Direction | None:
-    """Return what turns gradients into steps, as `optimisers.transformation_of` does, with a new optimiser state.
+def step_of(training: Training, weights: torch.Tensor, rate: float, shift: torch.Tensor | None = None) -> Step | None:
+    """Return what changes `weights` [d] in place by a gradient, as `optimisers.transformation_of` does.
 
-    `start` [d] are the weights at the beginning of the training. `shift` [d] is added to every gradient. Plain SGD takes
-    the gradient itself: None.
+    The optimiser begins anew. `shift` [d] is added to every gradient. Plain SGD takes the gradient itself: None.
     """
+
     proximal, longest, decay = (
         None if number is None else float(number)
         for number in (training.proximal, training.max_gradient_norm, training.weight_decay)
     )
     if isinstance(training.optimiser, Sgd) and shift is None and proximal is longest is decay is None:
         return None
-    origin = start.clone() if proximal is not None else start
-    optimise = _optimiser(training.optimiser)
+    start = weights.clone()
+    optimiser = _optimiser(training.optimiser, weights, rate)
 
-    def direction(gradient: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    def step(gradient: torch.Tensor) -> None:
         if shift is not None:
-            gradient = gradient.add_(shift)
+            gradient += shift
         if proximal is not None:
-            gradient = gradient.add_(weights - origin, alpha=proximal)
+            gradient.add_(weights - start, alpha=proximal)
         if longest is not None and (length := float(gradient.norm())) >= longest:
-            gradient = gradient.mul_(longest / length)
+            gradient.mul_(longest / length)
         if decay is not None:
-            gradient = gradient.add_(weights, alpha=decay)
-        return optimise(gradient)
+            gradient.add_(weights, alpha=decay)
+        weights.grad = gradient
+        optimiser.step()
 
-    return direction
+    return step
 
 
-def _optimiser(optimiser: Optimiser) -> Step:
-    if isinstance(optimiser, Momentum):
-        return _momentum(float(optimiser.momentum), optimiser.nesterov)
+def _optimiser(optimiser: Optimiser, weights: torch.Tensor, rate: float) -> torch.optim.Optimizer:
+    import torch  # optional
+
     if isinstance(optimiser, Adam):
-        return _adam(float(optimiser.beta1), float(optimiser.beta2), float(optimiser.epsilon))
-    return lambda gradient: gradient
-
-
-def _momentum(momentum: float, nesterov: bool) -> Step:
-    memory: torch.Tensor | float = 0.0
-
-    def step(gradient: torch.Tensor) -> torch.Tensor:
-        nonlocal memory
-        memory = momentum * memory + gradient
-        return gradient + momentum * memory if nesterov else memory
-
-    return step
-
-
-def _adam(beta1: float, beta2: float, epsilon: float) -> Step:
-    mean: torch.Tensor | float = 0.0
-    square: torch.Tensor | float = 0.0
-    count = 0
-
-    def step(gradient: torch.Tensor) -> torch.Tensor:
-        nonlocal mean, square, count
-        count += 1
-        mean = beta1 * mean + (1 - beta1) * gradient
-        square = beta2 * square + (1 - beta2) * gradient**2
-        return mean / (1 - beta1**count) / ((square / (1 - beta2**count)).sqrt() + epsilon)
-
-    return step
+        betas = float(optimiser.beta1), float(optimiser.beta2)
+        return torch.optim.Adam([weights], rate, betas, float(optimiser.epsilon))
+    momentum = float(optimiser.momentum) if isinstance(optimiser, Momentum) else 0.0
+    nesterov = momentum > 0 and isinstance(optimiser, Momentum) and optimiser.nesterov
+    return torch.optim.SGD([weights], rate, momentum, nesterov=nesterov)

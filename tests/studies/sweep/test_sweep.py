@@ -66,6 +66,17 @@ def test_the_folder_is_complete(whole):
     assert lines[0].startswith("point,label,training.learning_rate,timing.period_s,seeds,diverged,final_accuracy")
 
 
+def test_a_sweep_as_a_data_frame(whole):
+    points, seeds = whole.to_pandas(), whole.to_pandas(by_seed=True)
+    assert points["training.learning_rate"].dtype == float
+    assert points["final_accuracy"].dtype == float
+    assert points["seeds"].dtype == int
+    assert seeds.columns.tolist()[:5] == ["point", "label", *OVER, "seed"]
+    assert seeds["seed"].tolist() == [0, 1] * 4
+    means = seeds.groupby("point")["final_accuracy"].median()
+    assert means.tolist() == points["final_accuracy"].tolist()
+
+
 def test_without_a_folder_nothing_is_left(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = sweep(table, over={"training.learning_rate": [0.1]}, jobs=1)

@@ -52,6 +52,7 @@ class SweepRow:
     scores: Mapping[str, Spread]  # by the text of the metric
     diverged: int = 0  # seeds
     bits: str = ""  # a hash of all metrics
+    seeds: tuple[int, ...] = ()
 
     def score(self, metric: Metric) -> Spread:
         """Return a metric over the seeds."""
@@ -166,9 +167,20 @@ class Sweep:
                 columns[f"{metric.text} reached"] = [s.reached for s in scores]
         return {name: np.array(values, dtype=object) for name, values in columns.items()}
 
-    def to_pandas(self) -> Any:
-        """Return `table` as a pandas DataFrame."""
-        return to_pandas(self.table)
+    def to_pandas(self, *, by_seed: bool = False) -> Any:
+        """Return `table` as a pandas DataFrame.
+
+        Args:
+            by_seed: whether to return one row for each point, label and seed instead.
+        """
+        if not by_seed:
+            return to_pandas(self.table).infer_objects()
+        rows = [(row, i, seed) for row in self.rows for i, seed in enumerate(row.seeds)]
+        columns = {"point": [row.point for row, *_ in rows], "label": [row.label for row, *_ in rows]}
+        columns |= {axis.key: [row.values[k] for row, *_ in rows] for k, axis in enumerate(self.axes)}
+        columns |= {"seed": [seed for *_, seed in rows]}
+        columns |= {m.text: [row.score(m).values[i] for row, i, _ in rows] for m in self.metrics}
+        return to_pandas({name: np.array(values) for name, values in columns.items()})
 
 
 def standard_metrics(best_by: Metric, targets: Sequence[float]) -> tuple[Metric, ...]:
@@ -185,7 +197,8 @@ def rows_of(point: Point, result: Result, metrics: Sequence[Metric]) -> list[Swe
         runs = result.of(label)
         diverged = sum(run.diverged_round is not None for run in runs)
         scores = {metric.text: metric.over(runs) for metric in metrics}
-        made.append(SweepRow(point.index, label, point.values, scores, diverged, _hash(runs)))
+        seeds = tuple(run.seed for run in runs)
+        made.append(SweepRow(point.index, label, point.values, scores, diverged, _hash(runs), seeds))
     return made
 
 
