@@ -136,6 +136,6 @@ def test_a_loaded_run_predicts_when_its_objects_are_given_again(tmp_path):
     np.testing.assert_array_equal(again.predict(x), result.predict(x))
     with pytest.raises(paota.UserError, match="stands for a model that was given in Python"):
         paota.load(tmp_path / "r", dataset=given).predict(x)
-    other = (lambda key, *_: jnp.zeros((3, 5)), lambda w, x: x @ w)
-    with pytest.raises(paota.UserError, match="has 15 parameters, and the run's has 6"):
+    other = (lambda key, *_: jnp.zeros((4, 2)), lambda w, x: x @ w[:3])
+    with pytest.raises(paota.UserError, match="has 8 parameters, and the run's has 6"):
         paota.load(tmp_path / "r", model=other, dataset=given).predict(x)
