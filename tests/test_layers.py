@@ -107,12 +107,28 @@ def test_imports_in_functions_say_why():
 
 
 def test_tests_have_the_names_of_what_they_test():
-    """`tests/FOLDER/test_MODULE.py` or `tests/FOLDER/test_MODULE_WHAT.py`, for every folder of the package."""
+    """`tests/FOLDER/test_NAME.py` or `test_NAME_WHAT.py`. NAME is a module, or a function in the folder's `__init__.py`."""
     tests = Path(__file__).parent
     stray = []
     for file in sorted(tests.rglob("test_*.py")):
         folder = ROOT / file.parent.relative_to(tests)
-        modules = [module.stem for module in folder.glob("*.*")]
-        if folder != ROOT and folder.is_dir() and not f"{file.stem}_".startswith(tuple(f"test_{m}_" for m in modules)):
+        if folder == ROOT or not folder.is_dir():
+            continue
+        names = [module.stem for module in folder.glob("*.*")]
+        names += [node.name for node in tree_of(folder / "__init__.py").body if isinstance(node, ast.FunctionDef)]
+        if not f"{file.stem}_".startswith(tuple(f"test_{name}_" for name in names)):
             stray.append(str(file.relative_to(tests)))
     assert stray == []
+
+
+def test_every_public_function_and_class_says_what_it_is():
+    silent = []
+    for file in FILES:
+        for node in tree_of(file).body:
+            if (
+                isinstance(node, ast.FunctionDef | ast.ClassDef)
+                and not node.name.startswith("_")
+                and not ast.get_docstring(node)
+            ):
+                silent.append(f"{file.relative_to(ROOT)}: {node.name}")
+    assert silent == []

@@ -17,6 +17,7 @@ KINDS = ("algorithm", "channel", "dataset", "latency", "model", "scheme")
 
 
 def add_parser(commands: Subcommands) -> None:
+    """Add the command."""
     parser = commands.add_parser(
         "new",
         help="write the skeleton of your own algorithm, model, channel, ...",
@@ -27,6 +28,7 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Carry out the command and return its exit code."""
     if args.kind not in KINDS:
         raise unknown_name("kind of skeleton", args.kind, KINDS, {"data": "dataset", "fading": "channel"})
     files = skeleton(args.kind, args.name)

@@ -37,6 +37,7 @@ DIVERGED = 3  # exit code of a run that was computed and saved, but whose model 
 
 
 def add_parser(commands: Subcommands) -> None:
+    """Add the command."""
     parser = commands.add_parser(
         "run",
         help="run an experiment: several algorithms with identical random draws",
@@ -68,6 +69,7 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Carry out the command and return its exit code."""
     arguments.refuse_dry_resume(args)
     if args.resume:
         if is_finished(Path(args.resume)):  # nothing to do: a script may resume until a run is done

@@ -19,6 +19,7 @@ QUANTILES = (0.1, 0.5, 0.9)
 
 
 def add_parser(commands: Subcommands) -> None:
+    """Add the command."""
     parser = commands.add_parser(
         "fleet",
         help="describe a fleet's file: which devices are available when, and how fast they are; or make one",
@@ -40,6 +41,7 @@ def add_parser(commands: Subcommands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     # Imported here: NumPy would slow every command's start.
+    """Carry out the command and return its exit code."""
     from ..timing.fleet import describe  # start-up time
     from ..timing.fleet_files import read_fleet  # start-up time
 

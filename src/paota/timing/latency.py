@@ -32,6 +32,8 @@ MOST_DRAWS, FEWEST_ROWS = 2**22, 64  # bounds of the draws that are kept, howeve
 
 
 class LatencyModel(Protocol):
+    """The seconds that local trainings take. A frozen dataclass; its fields are settings of `[timing]`."""
+
     def draw(self, rng: Generator, fixed: Generator, training: int, devices: int) -> Floats:
         """Return the seconds that the `training`-th local training (0-based) of each device takes, [devices].
 

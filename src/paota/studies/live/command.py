@@ -10,6 +10,7 @@ from ...base.types import Subcommands
 
 
 def add_parser(commands: Subcommands) -> None:
+    """Add the command."""
     parser = commands.add_parser(
         "watch",
         help="show a live dashboard of a run or sweep",
@@ -21,6 +22,7 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Carry out the command and return its exit code."""
     from .server import LiveServer  # start-up time
 
     if not 0 <= args.port < 2**16:

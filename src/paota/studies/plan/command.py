@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subcommands) -> None:
+    """Add the command."""
     parser = commands.add_parser(
         "plan",
         help="recommend algorithm, period, number of devices, power and payload for a target accuracy",
@@ -54,6 +55,7 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Carry out the command and return its exit code."""
     from . import plan as planner  # start-up time
     from .search import PLANS  # start-up time
 

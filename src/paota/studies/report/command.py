@@ -11,6 +11,7 @@ from ...terminal.arguments import add_open, say_page
 
 
 def add_parser(commands: Subcommands) -> None:
+    """Add the command."""
     parser = commands.add_parser("report", help="render the report of a run, or compare several runs in one page")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     parser.add_argument("--unchecked", action="store_true", help="also read files that were changed after the run")
@@ -19,6 +20,7 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Carry out the command and return its exit code."""
     from ...results.folder import load  # start-up time
     from .report import write  # start-up time
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Subcommands) -> None:
+    """Add the command."""
     parser = commands.add_parser(
         "sweep",
         help="run a grid of experiments in parallel and name its best point",
@@ -48,6 +49,7 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Carry out the command and return its exit code."""
     from . import sweep as sweeps  # start-up time
     from .grid import place  # start-up time
 
