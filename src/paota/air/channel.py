@@ -2,11 +2,12 @@
 
 Every random draw has an address (seed, purpose, counters), so no state is carried from event to event. A combiner m of
 length 1 turns the antennas into one scalar channel m^H h_k for each device. The noise m^H n is as strong as on one
-antenna. docs/air.md explains the gain of a combiner.
+antenna. docs/air.md explains the gain of a combiner. With several subcarriers there is one combiner for each of them.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -14,6 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Complex, Float, Int, Key
 
 from ..base.rng import Purpose, draw_key
+from .precoding import precoded
+from .profiles import delay_spread_s, profile
 from .settings import Air
 from .spending import symbols
 from .uplink import Uplink, noise_power_w
@@ -34,6 +37,7 @@ def make_uplink(
     device: Int[Array, " n"],
     ready: Bool[Array, " n"],
     num_parameters: int = 1,
+    spectrum: Float[Array, "n F"] | None = None,
 ) -> Uplink:
     """Return the channel between devices and server in one round.
 
@@ -46,31 +50,41 @@ def make_uplink(
         device: numbers of the devices, [n].
         ready: the devices that take part, [n].
         num_parameters: d; a device spreads its power over its symbols, which only an MMSE combiner has to know.
+        spectrum: energy of each payload on each subcarrier, [n, F]; None: the same on all of them.
     """
     noise_w = noise_power_w(air.bandwidth_hz, air.n0_dbm_per_hz)
     gain = mean_gain(air, seed, device)  # [n]
-    true = jnp.sqrt(gain)[:, None] * small_scale(air, seed, round, time_s, device)  # h_k [n, antennas]
+    if air.subcarriers == 1:
+        true = jnp.sqrt(gain)[:, None] * small_scale(air, seed, round, time_s, device)  # h_k [n, antennas]
+    else:
+        true = jnp.sqrt(gain)[:, None, None] * selective(air, seed, round, time_s, device)  # [n, antennas, F]
     believed = true
     if air.csi_error is not None:
-        error = _gaussian(draw_key(seed, Purpose.CHANNEL_ESTIMATE, round), device, air.antennas)  # CN(0, 1)
-        believed = true + jnp.sqrt(air.csi_error * gain)[:, None] * error
+        error = _gaussian(draw_key(seed, Purpose.CHANNEL_ESTIMATE, round), device, true.shape[1:])  # CN(0, 1)
+        believed = true + jnp.sqrt(air.csi_error * gain).reshape(-1, *[1] * (true.ndim - 1)) * error
     channel, actual = believed[:, 0], true[:, 0]
     if air.antennas > 1:
         noise_to_signal = noise_w * symbols(num_parameters, air) / max_power_w
-        combiner = combining_vector(air.combiner, believed, ready, noise_to_signal)
-        channel, actual = believed @ jnp.conj(combiner), true @ jnp.conj(combiner)
+        if air.subcarriers == 1:
+            combiner = combining_vector(air.combiner, believed, ready, noise_to_signal)
+            channel, actual = believed @ jnp.conj(combiner), true @ jnp.conj(combiner)
+        else:
+            combine = functools.partial(combining_vector, air.combiner, ready=ready, noise_to_signal=noise_to_signal)
+            combiner = jax.vmap(combine, in_axes=2, out_axes=1)(believed)  # [antennas, F]
+            channel, actual = (jnp.einsum("naf,af->nf", h, jnp.conj(combiner)) for h in (believed, true))
     if air.phase_error_rad is not None:
         error_rad = air.phase_error_rad * _per_device(
             draw_key(seed, Purpose.PHASE_ERROR, round), device, lambda key: jax.random.normal(key)
         )
-        actual = actual * jax.lax.complex(jnp.cos(error_rad), jnp.sin(error_rad))
+        turn = jax.lax.complex(jnp.cos(error_rad), jnp.sin(error_rad))
+        actual = actual * (turn if air.subcarriers == 1 else turn[:, None])
     offset = None
     if air.timing_error_symbols is not None:
         offset = air.timing_error_symbols * _per_device(
             draw_key(seed, Purpose.TIMING_ERROR, round), device, lambda key: jax.random.uniform(key, minval=-1.0)
         )
     exact = air.csi_error is None and air.phase_error_rad is None
-    return Uplink(
+    uplink = Uplink(
         channel=channel,
         ready=ready,
         noise_power_w=noise_w,
@@ -81,6 +95,7 @@ def make_uplink(
         mean_gain=gain,
         packed=air.packing == "complex",
     )
+    return uplink if air.subcarriers == 1 else precoded(air, uplink, spectrum)
 
 
 def mean_gain(air: Air, seed: Key[Array, ""], device: Int[Array, " n"]) -> Float[Array, " n"]:
@@ -91,7 +106,27 @@ def mean_gain(air: Air, seed: Key[Array, ""], device: Int[Array, " n"]) -> Float
 def small_scale(
     air: Air, seed: Key[Array, ""], round: Int[Array, ""], time_s: Float[Array, ""], device: Int[Array, " n"]
 ) -> Complex[Array, "n antennas"]:
-    """Return fading with mean power 1; antennas fade independently."""
+    """Return the fading of one subcarrier, with mean power 1; antennas fade independently."""
+    h = _draws(air, seed, round, time_s, device, () if air.antennas == 1 else (air.antennas,))
+    return h[:, None] if air.antennas == 1 else h
+
+
+def selective(
+    air: Air, seed: Key[Array, ""], round: Int[Array, ""], time_s: Float[Array, ""], device: Int[Array, " n"]
+) -> Complex[Array, "n antennas F"]:
+    """Return h(f) = sum_l sqrt(P_l) a_l e^(-j 2 pi f tau_l) at f = 0, B/F, 2B/F, ...; the taps a_l fade independently."""
+    delay, power = profile(air.delay_profile or "exponential")
+    taps = _draws(air, seed, round, time_s, device, (air.antennas, len(delay))) * jnp.sqrt(power)
+    spacing_hz = air.bandwidth_hz / air.subcarriers
+    radians = -2 * jnp.pi * spacing_hz * delay_spread_s(air) * delay[:, None] * jnp.arange(air.subcarriers)
+    return taps @ jax.lax.complex(jnp.cos(radians), jnp.sin(radians))
+
+
+def _draws(
+    air: Air, seed: Key[Array, ""], round: Int[Array, ""], time_s: Float[Array, ""], device: Int[Array, " n"],
+    axes: tuple[int, ...],
+) -> Complex[Array, "n ..."]:  # fmt: skip
+    """Return independent draws of `air.fading` for each device, and for each place on further axes."""
     if hasattr(air.fading, "draw_at"):
 
         def draw(key: Key[Array, ""]) -> Complex[Array, ""]:
@@ -102,15 +137,19 @@ def small_scale(
     else:
         draw = air.fading.draw
         keys = _keys(draw_key(seed, Purpose.CHANNEL, round), device)
-    if air.antennas == 1:
-        return jnp.asarray(jax.vmap(draw)(keys))[:, None]
-    antenna_keys = jax.vmap(lambda key: _keys(key, jnp.arange(air.antennas)))(keys)
-    return jnp.asarray(jax.vmap(jax.vmap(draw))(antenna_keys))
+    for axis, places in enumerate(axes, 1):
+        keys = _nested(functools.partial(_keys, counters=jnp.arange(places)), axis)(keys)
+    return jnp.asarray(_nested(draw, 1 + len(axes))(keys))
 
 
-def _gaussian(key: Key[Array, ""], device: Int[Array, " n"], antennas: int) -> Complex[Array, "n antennas"]:
-    """Return CN(0, 1) for each device and antenna."""
-    parts = _per_device(key, device, lambda k: jax.random.normal(k, (2, antennas))) * jnp.sqrt(0.5)
+def _nested(function: Callable[..., Array], axes: int) -> Callable[..., Array]:
+    """Return the function mapped over this many leading axes."""
+    return function if axes == 0 else _nested(jax.vmap(function), axes - 1)
+
+
+def _gaussian(key: Key[Array, ""], device: Int[Array, " n"], shape: tuple[int, ...]) -> Complex[Array, "n ..."]:
+    """Return CN(0, 1) for each device, antenna and subcarrier."""
+    parts = _per_device(key, device, lambda k: jax.random.normal(k, (2, *shape))) * jnp.sqrt(0.5)
     return jax.lax.complex(parts[:, 0], parts[:, 1])
 
 

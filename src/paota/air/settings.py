@@ -30,6 +30,28 @@ class Air:
         doc="How receive antennas are combined.",
         aliases=("beamforming",),
     )
+    subcarriers: int = setting(
+        1, low=1, high=65536, doc="OFDM subcarriers F of the uplink; 1: one flat channel.", aliases=("fft_size",)
+    )
+    # The following need several subcarriers, and are refused without them.
+    delay_profile: str | None = setting(
+        None, options=("exponential", "tdl-a", "tdl-b", "tdl-c"),
+        doc="Delay profile of the channel; absent: exponential.", aliases=("tdl", "power_delay_profile"),
+    )  # fmt: skip
+    delay_spread_s: float | None = setting(
+        None, low=0, high=1, doc="Rms delay spread; absent: 300 ns.", aliases=("delay_spread", "rms_delay_spread")
+    )
+    cyclic_prefix: int | None = setting(
+        None, low=0, doc="Samples of the cyclic prefix; absent: as many as the longest delay of the profile."
+    )
+    precoding: str | None = setting(
+        None, options=("full", "truncated", "phase"),
+        doc="What a device inverts: every subcarrier, those that are strong enough, or the phases alone; absent: full.",
+    )  # fmt: skip
+    truncation: float | None = setting(
+        None, above=0,
+        doc="With truncated precoding, subcarriers with |h|^2 below this share of its mean are silent; absent: 0.1.",
+    )  # fmt: skip
     packing: str = setting("real", options=("real", "complex"), doc="One or two weights per symbol.")
     # Imperfections, absent unless given: a number is an input of the compiled program, its absence a simpler program.
     csi_error: float | None = setting(

@@ -2,7 +2,8 @@
 
 An analog payload_k consists of symbols of 1/B seconds each: d of them, or ceil(d/2) packed. |phi_k payload_k|^2 (Eq.
 individual_power) is the sum of the symbols' powers. Only then do signal and noise (sigma^2 = B N0 per symbol) have the same
-unit in Eq. Global_receive. The mean power is |phi_k payload_k|^2 / symbols and the energy |phi_k payload_k|^2 / B.
+unit in Eq. Global_receive. The mean power is |phi_k payload_k|^2 / symbols and the energy |phi_k payload_k|^2 / B. With
+several subcarriers the symbols fill whole OFDM symbols, and a cyclic prefix raises time and energy by its share.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.files import Columns
+from .profiles import block_s, symbol_rate_hz
 from .settings import Air
 
 if TYPE_CHECKING:
@@ -96,10 +98,11 @@ def device_spending(
         }
     computing_s = needed_s - before_s - costs.block_s
     power = np.asarray(transmit_power_w, dtype=float)
-    block_s = block_symbols / air.bandwidth_hz
-    on_air_s = np.where(np.isnan(power), np.nan, np.where(power > 0, block_s, 0.0))  # no power: silent
+    on_air_s = np.where(
+        np.isnan(power), np.nan, np.where(power > 0, block_s(block_symbols, air), 0.0)
+    )  # no power: silent
     return {
-        "energy_j": power / air.bandwidth_hz,
+        "energy_j": power / symbol_rate_hz(air),
         "airtime_s": on_air_s,
         "band_s": on_air_s,
         "compute_j": costs.power_w(device) * np.clip(busy_s - before_s, 0.0, np.maximum(computing_s, 0.0)),

@@ -1,7 +1,7 @@
 """The multiple-access channel of one round: devices precode, transmit together, and the server receives the noisy sum.
 
-Axes: n devices that take part (padded), d parameters. Signals are in units in which a symbol of power 1 W has
-amplitude 1, so powers are in W.
+Axes: n devices that take part (padded), d parameters, F subcarriers. Signals are in units in which a symbol of power 1 W
+has amplitude 1, so powers are in W.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Complex, Float, Key
+from jaxtyping import Array, Bool, Complex, Float, Int, Key, Shaped
 
 from ..base.units import dbm_to_w
 
@@ -33,17 +33,24 @@ class Uplink(NamedTuple):
     timing_offset: Float[Array, " n"] | None = None  # symbols in (-1, 1); positive is late
     mean_gain: Float[Array, " n"] | float = 1.0  # path gain E|h_k|^2, power ratio
     packed: bool = False  # two weights per symbol, one on each of the carrier's phases
+    # Several subcarriers: `channel` is the effective channel of `precoding.precoded`, and a signal arrives on subcarrier f
+    # with p_k times these factors.
+    relative: Float[Array, "n F"] | None = None  # r_kf, as devices and server know it; None: 1
+    met: Shaped[Array, "n F"] | None = None  # the same behind the true channel, complex if that differs; None: 1
 
-    def gains(self, precoder: Complex[Array, " n"]) -> tuple[Float[Array, " n"], ...]:
-        """Return the real factors [n] of each superposition that the received signal consists of (see `receive`).
+    def gains(self, precoder: Complex[Array, " n"]) -> tuple[Float[Array, "n ..."], ...]:
+        """Return the real factors of each superposition that the received signal consists of (see `receive`).
 
-        Each superposition is `gain @ payload`, which is linear in the payloads, so partial sums may be added up.
+        The factors are [n], or [n, p] if they repeat every p parameters. Each superposition is
+        `superposed(gain, payload)`, which is linear in the payloads, so partial sums may be added up.
 
         Args:
             precoder: phi_k of each device, amplitude ratio, [n].
         """
         actual = self.channel if self.actual_channel is None else self.actual_channel
         gain = jnp.where(self.ready, actual * precoder, 0.0)
+        if self.met is not None:
+            gain = jnp.repeat(gain[:, None] * self.met, 2 if self.packed else 1, axis=1)
         copies: tuple[Array, ...] = (gain,)
         if self.timing_offset is not None:
             # A rectangular pulse that is late by x of a symbol leaves 1-x of itself in its own sampling window and x in
@@ -51,6 +58,16 @@ class Uplink(NamedTuple):
             late, early = jnp.maximum(self.timing_offset, 0.0), jnp.maximum(-self.timing_offset, 0.0)
             copies = (gain * (1 - late - early), gain * late, gain * early)
         return tuple(part(copy) for copy in copies for part in ((jnp.real, jnp.imag) if self.packed else (jnp.real,)))
+
+    def share(self, amplitude: Float[Array, " n"]) -> Float[Array, " F"]:
+        """Return sum_k p_k r_kf / sum_k p_k, the share of the amplitudes that arrives on each subcarrier.
+
+        Args:
+            amplitude: p_k, [n].
+        """
+        assert self.relative is not None
+        total = amplitude.sum()
+        return amplitude @ self.relative / jnp.where(total > 0, total, 1.0)
 
     def receive(self, superposed: tuple[Float[Array, " d"], ...]) -> Float[Array, " d"]:
         """Return y = sum_k h_k phi_k payload_k + n.  # Eq. Global_receive
@@ -76,7 +93,7 @@ class Uplink(NamedTuple):
             precoder: phi_k of each device, [n].
             payload: what each device sends, [n, d].
         """
-        return self.receive(tuple(gain @ payload for gain in self.gains(precoder)))
+        return self.receive(tuple(superposed(gain, payload) for gain in self.gains(precoder)))
 
     def transmit_power_w(self, precoder: Complex[Array, " n"], energy: Float[Array, " n"]) -> Float[Array, " n"]:
         """Return |phi_k payload_k|^2 in W, the quantity that Eq. individual_power limits.
@@ -89,7 +106,8 @@ class Uplink(NamedTuple):
 
     def without_fading(self) -> Uplink:
         """Return a plain additive-noise channel with known h = 1; symbol timing does not change."""
-        return self._replace(channel=jnp.ones_like(self.channel), actual_channel=None, mean_gain=1.0)
+        flat = self._replace(channel=jnp.ones_like(self.channel), actual_channel=None, mean_gain=1.0)
+        return flat._replace(relative=None, met=None)
 
     @staticmethod
     def _unpack(in_phase: Float[Array, " d"], crossing: Float[Array, " d"]) -> Float[Array, " d"]:
@@ -107,6 +125,26 @@ class Uplink(NamedTuple):
         if symbols > 0:
             return jnp.concatenate([silence, signal])[: signal.size]
         return jnp.concatenate([signal, silence])[-signal.size :]
+
+
+def superposed(gain: Float[Array, "n ..."], payload: Float[Array, "n d"]) -> Float[Array, " d"]:
+    """Return sum_k gain_k payload_k for gains [n], or [n, p] that repeat every p parameters."""
+    if gain.ndim == 1:
+        return gain @ payload
+    return jnp.sum(gain[:, jnp.arange(payload.shape[1]) % gain.shape[1]] * payload, axis=0)
+
+
+def per_subcarrier(squares: Float[Array, "n d"], subcarriers: int, packed: bool) -> Float[Array, "n F"]:
+    """Return the sum over the parameters that travel on each subcarrier."""
+    n, d = squares.shape
+    each = 2 if packed else 1
+    padded = jnp.pad(squares, ((0, 0), (0, -d % (subcarriers * each))))
+    return padded.reshape(n, -1, subcarriers, each).sum(axis=(1, 3))
+
+
+def subcarrier_of(num_parameters: int, subcarriers: int, packed: bool) -> Int[Array, " d"]:
+    """Return the subcarrier on which each parameter travels."""
+    return jnp.arange(num_parameters) // (2 if packed else 1) % subcarriers
 
 
 def invert(amplitude: Float[Array, " n"], channel: Complex[Array, " n"]) -> Complex[Array, " n"]:

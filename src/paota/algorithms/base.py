@@ -107,6 +107,7 @@ class Algorithm(abc.ABC):
     over_the_air: ClassVar[bool] = True  # False: every device uploads separately over the digital uplink of `[air]`
     draws: ClassVar[bool] = False  # True: devices get a key for random draws, `DeviceResult.key`
     told_amplitudes: ClassVar[bool] = True  # False: devices choose their amplitudes without the server
+    inverts_channels: ClassVar[bool] = True  # False: it has no precoder for several subcarriers
 
     @property
     @abc.abstractmethod

@@ -7,6 +7,7 @@ The paper assumes |update| <= G; here devices scale longer ones down. Both assum
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +36,7 @@ class BiasedOta(SynchronousAlgorithm):
         1.0, above=0, doc="G: largest norm of an update; longer ones are scaled down.", aliases=("G_max",)
     )
     payload = "update"
+    inverts_channels: ClassVar[bool] = False  # the design assumes flat Rayleigh fading
 
     def signal(self, result: DeviceResult) -> Float[Array, " d"]:
         norm = jnp.linalg.norm(result.update)

@@ -61,6 +61,7 @@ class FskVote(SynchronousAlgorithm):
     payload = "update"
     draws: ClassVar[bool] = True
     told_amplitudes: ClassVar[bool] = False
+    inverts_channels: ClassVar[bool] = False
 
     def symbols(self, num_parameters: int, packed: bool) -> int:
         return 2 * num_parameters  # a frequency carries both parts of a complex number anyway

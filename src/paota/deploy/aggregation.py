@@ -57,6 +57,8 @@ class Aggregator:
         self.round += 1
         self.versions[self.round] = self.model
         on_host: Table = {name: np.asarray(getattr(outcome, name))[:n] for name in engine.PER_DEVICE}
+        if outcome.left_out is not None:
+            on_host["left_out"] = np.asarray(outcome.left_out)[:n]
         on_host |= {"model": self.model, "noise_std": float(outcome.noise_std) if n else math.nan}
         return outcome._replace(**on_host)
 

@@ -19,6 +19,7 @@ from .answers import Arrival, trainings_of
 from .roster import Incident
 
 STATE = "state.npz"
+COLUMNS_OF_DEVICES = (*PER_DEVICE, "left_out")
 NOT_EVALUATED = (math.nan, math.nan, math.nan)
 
 Evaluation = tuple[float, float, float]  # accuracy, loss, F(w); NaN where the model was not evaluated
@@ -32,7 +33,7 @@ class PlayedRound:
     trainings: Trainings
     evaluation: Evaluation
     noise_std: float
-    per_device: Float[np.ndarray, "columns n"]  # PER_DEVICE
+    per_device: Float[np.ndarray, "columns n"]  # COLUMNS_OF_DEVICES, without the last one if all parameters are sent
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the round as arrays for a file; `of` takes them back."""
@@ -69,7 +70,7 @@ class History:
             PlayedRound(
                 time_s=time_s, evaluation=(math.nan, math.nan, train_loss), noise_std=float(outcome.noise_std),
                 trainings=trainings_of([a.flight for a in arrivals], [a.finish_s for a in arrivals]),
-                per_device=np.array([getattr(outcome, name) for name in PER_DEVICE], float),
+                per_device=np.array([column for name in COLUMNS_OF_DEVICES if (column := getattr(outcome, name)) is not None]),
             )
         )  # fmt: skip
         if not np.isfinite(outcome.model).all():
@@ -84,15 +85,16 @@ class History:
         """Return the same rounds as the engine would log them."""
         played = self.rounds[first:]
         width = max([1, *(one.per_device.shape[1] for one in played)])
-        padded = np.full((len(PER_DEVICE), len(played), width), np.nan)
+        rows = max([len(PER_DEVICE), *(len(one.per_device) for one in played)])
+        padded = np.full((rows, len(played), width), np.nan)
         for event, one in enumerate(played):
-            padded[:, event, : one.per_device.shape[1]] = one.per_device
+            padded[: len(one.per_device), event, : one.per_device.shape[1]] = one.per_device
         accuracy, loss, train_loss = np.array([one.evaluation for one in played], float).reshape(-1, 3).T
         finite = np.arange(first, len(self)) < (len(self) if self.diverged_round is None else self.diverged_round - 1)
         return Log(  # on the host a log holds NumPy arrays
             accuracy, loss, train_loss, np.array([one.noise_std for one in played]), finite,  # type: ignore[arg-type]
             np.full((len(played), 0), np.nan),  # type: ignore[arg-type]  # devices keep their scores to themselves
-            **dict(zip(PER_DEVICE, padded, strict=True)),
+            **dict(zip(COLUMNS_OF_DEVICES, padded, strict=False)),
         )  # fmt: skip
 
 

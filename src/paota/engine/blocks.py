@@ -14,10 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from ..air.uplink import superposed
 from ..algorithms.base import Report
 from .structures import HELD_BYTES, EventInputs
 
-Gains = tuple[Float[Array, " n"], ...]
+Gains = tuple[Float[Array, "n ..."], ...]
 Sums = tuple[Float[Array, " d"], ...]
 
 
@@ -30,6 +31,7 @@ class DeviceSignals(NamedTuple):
     ready: Bool[Array, " n"]  # False also for devices that a guard stops
     loss: Float[Array, " n"]
     memory: PyTree = ()  # new memory of the devices that send, [n, ...] each
+    spectrum: Float[Array, "n F"] | None = None  # energy on each subcarrier, if there are several
 
 
 class Blocks:
@@ -74,7 +76,7 @@ class Blocks:
 
         def add(i: jax.Array, sums: Sums, payload: jax.Array) -> Sums:
             parts = (jax.lax.dynamic_slice_in_dim(gain, i * self.block, self.block) for gain in gains)
-            return tuple(total + part @ payload for total, part in zip(sums, parts, strict=True))
+            return tuple(total + superposed(part, payload) for total, part in zip(sums, parts, strict=True))
 
         def train_again(i: jax.Array, carry: tuple[Sums, jax.Array]) -> tuple[Sums, jax.Array]:
             signals = self._of(i)

@@ -101,11 +101,12 @@ def event(
         evaluation = evaluation._replace(train_loss=jnp.where(inputs.ready, loss, 0).sum() / inputs.ready.sum())
     log = Log(
         **evaluation._asdict(), finite=jnp.isfinite(outcome.model).all(), noise_std=outcome.noise_std,
-        **{name: getattr(outcome, name) for name in PER_DEVICE}, own=outcome.metrics,
+        **{name: getattr(outcome, name) for name in (*PER_DEVICE, "left_out")}, own=outcome.metrics,
     )  # fmt: skip
     if order is not None:
         back = np.argsort(order)
         log = log._replace(**{name: getattr(log, name)[back] for name in PER_DEVICE})
+        log = log._replace(left_out=None if log.left_out is None else log.left_out[back])
     return after._replace(ring=state.ring.at[(inputs.round + 1) % shape.versions].set(outcome.model)), log
 
 

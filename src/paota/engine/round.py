@@ -20,7 +20,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from ..air.channel import make_uplink
-from ..air.uplink import Uplink, invert, within_budget
+from ..air.profiles import symbol_rate_hz
+from ..air.uplink import Uplink, invert, per_subcarrier, subcarrier_of, superposed, within_budget
 from ..algorithms.base import Algorithm, DeviceResult, Event, Heard, Report
 from ..base.columns import refuse_recorded
 from ..base.errors import UserError
@@ -65,9 +66,10 @@ class RoundOutcome(NamedTuple):
     similarity: Float[Array, " n"]  # theta_k
     transmit_power_w: Float[Array, " n"]  # |phi_k payload_k|^2
     noise_std: Float[Array, ""]  # per weight, after normalisation
-    channel_gain: Float[Array, " n"]  # |h_k|^2 of the actual channel
+    channel_gain: Float[Array, " n"]  # |h_k|^2 of the actual channel, or the effective one of several subcarriers
     memory: PyTree = ()  # of the devices after the round, [n, ...] each; only from `aggregate_by_hand`
     metrics: Mapping[str, Float[Array, ""]] = {}  # of the algorithm's own; NaN if no device sends
+    left_out: Float[Array, " n"] | None = None  # parameters on subcarriers that a sender left out; None: all are sent
 
 
 def play_round(
@@ -97,10 +99,11 @@ def play_round(
     else:
         signals = blocks.first_pass()
     if uplink is None:
-        uplink = uplink_of(config, key, inputs, signals.ready, start.model.size)
+        uplink = uplink_of(config, key, inputs, signals.ready, start.model.size, signals.spectrum)
+        signals = signals._replace(ready=uplink.ready)
     budget_j = config.power.energy_budget_j
     if budget_j is not None:
-        uplink = within_budget(uplink, budget_j, state.spent_j[inputs.device], config.air.bandwidth_hz)
+        uplink = within_budget(uplink, budget_j, state.spent_j[inputs.device], symbol_rate_hz(config.air))
         signals = signals._replace(ready=uplink.ready)
     event = _event_of(start, signals)
     decision = choose_amplitudes(config.algorithm, config.power, event, uplink)
@@ -114,7 +117,7 @@ def play_round(
     memory = updated_memory(state.devices, inputs.device, outcome.weight, signals.memory)
     spent_j = state.spent_j
     if budget_j is not None:  # a device takes part in an event once; padding has sent nothing
-        spent_j = spent_j.at[inputs.device].add(outcome.transmit_power_w / config.air.bandwidth_hz)
+        spent_j = spent_j.at[inputs.device].add(outcome.transmit_power_w / symbol_rate_hz(config.air))
     return outcome, State(state.ring, outcome.state, optimiser, memory, spent_j), loss
 
 
@@ -136,7 +139,11 @@ def prepare(
     if multiplier is not None and norm is not None:
         checked = _with_noise(multiplier * norm, key, inputs, checked)
     trained = trained._replace(local_model=checked.local_model, update=checked.update)
-    return encode(config.algorithm, key, start, trained, checked.ready)
+    signals = encode(config.algorithm, key, start, trained, checked.ready)
+    if config.air.subcarriers == 1 or not config.algorithm.over_the_air:
+        return signals
+    spectrum = per_subcarrier(signals.payload**2, config.air.subcarriers, config.air.packing == "complex")
+    return signals._replace(spectrum=spectrum)
 
 
 def _with_noise(std: float, key: PRNGKeyArray, inputs: EventInputs, checked: Checked) -> Checked:
@@ -191,20 +198,21 @@ def device_keys(
 
 
 def uplink_of(
-    config: RoundConfig, seed: PRNGKeyArray, inputs: EventInputs, ready: Bool[Array, " n"], num_parameters: int
-) -> Uplink:
+    config: RoundConfig, seed: PRNGKeyArray, inputs: EventInputs, ready: Bool[Array, " n"], num_parameters: int,
+    spectrum: Float[Array, "n F"] | None = None,
+) -> Uplink:  # fmt: skip
     """Return the uplink of one round, faults included; `num_parameters` is d."""
     uplink = make_uplink(
         config.air, seed, max_power_w=config.power.max_power_w, round=inputs.round, time_s=inputs.time_s,
         device=inputs.device, ready=ready,
-        num_parameters=num_parameters,
+        num_parameters=num_parameters, spectrum=spectrum,
     )  # fmt: skip
     return disturb(config.faults, seed, inputs.round, inputs.device, uplink)
 
 
 def superpose(gains: Gains, payload: Float[Array, "n d"]) -> Sums:
     """Return sum_k gain_k payload_k for each of the gains."""
-    return tuple(gain @ payload for gain in gains)
+    return tuple(superposed(gain, payload) for gain in gains)
 
 
 # On the server.
@@ -262,7 +270,17 @@ def finish_round(algorithm: Algorithm, event: Event, decision: Decision, sums: S
             channel = uplink.actual_channel
             shown = jnp.where(amplitude != 0, jnp.abs(channel * precoder), 0.0)
         gain = jnp.abs(channel) ** 2
-    heard = Heard(received / divisor, amplitude, transmit_power_w, uplink.max_power_w)  # Eq. Normalization
+    weight, left_out = amplitude / divisor, None
+    if uplink.relative is None:
+        mean = received / divisor  # Eq. Normalization
+    else:
+        mean, weight, louder = _per_subcarrier_mean(algorithm, event, decision, received)
+        noise_std = noise_std * louder
+        silent = (uplink.relative == 0) @ per_subcarrier(
+            jnp.ones((1, received.size)), uplink.relative.shape[1], uplink.packed
+        )[0]
+        left_out = jnp.where(amplitude != 0, silent, 0.0)
+    heard = Heard(mean, amplitude, transmit_power_w, uplink.max_power_w)
     step = algorithm.next_model(event, heard)
     for name in step.metrics:
         refuse_recorded(name, f"next_model of {type(algorithm).__name__}")
@@ -270,7 +288,7 @@ def finish_round(algorithm: Algorithm, event: Event, decision: Decision, sums: S
     return RoundOutcome(
         model=jnp.where(sent, step.model, event.model),
         state=jax.tree.map(lambda new, old: jnp.where(sent, new, old), step.state, event.state),
-        weight=jnp.where(amplitude != 0, step.share * (amplitude / divisor), 0.0),  # 0 also if the divisor is 0
+        weight=jnp.where(amplitude != 0, step.share * weight, 0.0),  # 0 also if the divisor is 0
         amplitude=shown,
         similarity=event.report.get("similarity", nothing),
         transmit_power_w=transmit_power_w,
@@ -280,7 +298,32 @@ def finish_round(algorithm: Algorithm, event: Event, decision: Decision, sums: S
             name: jnp.where(sent, jnp.asarray(value, float).reshape(()), jnp.nan)
             for name, value in step.metrics.items()
         },
+        left_out=left_out,
     )
+
+
+def _per_subcarrier_mean(
+    algorithm: Algorithm, event: Event, decision: Decision, received: Float[Array, " m"]
+) -> tuple[Float[Array, " m"], Float[Array, " n"], Float[Array, ""]]:
+    """Divide each subcarrier by what was sent on it: divisor sum_k p_k r_kf / sum_k p_k.
+
+    An entry that no device sent leaves the model as it is.
+
+    Returns:
+        The mean [m], the devices' weights averaged over the subcarriers in use, and the factor of the noise by which the
+        smaller divisors raise it (root mean square).
+    """
+    uplink, amplitude, divisor, _, _ = decision
+    assert uplink.relative is not None
+    share = uplink.share(amplitude)
+    used = share > 0
+    inverse = jnp.where(used, 1 / jnp.where(used, share, 1.0), 0.0)
+    number = jnp.maximum(used.sum(), 1)
+    place = subcarrier_of(received.size, share.size, uplink.packed)
+    unchanged = event.model if algorithm.payload == "model" and received.shape == event.model.shape else 0.0
+    mean = jnp.where(used[place], received * inverse[place] / divisor, unchanged)
+    weight = amplitude / divisor * (uplink.relative @ inverse) / number
+    return mean, weight, jnp.sqrt(jnp.sum(inverse**2) / number)
 
 
 def apply_server_optimiser(

@@ -195,6 +195,7 @@ class Log(NamedTuple):
     transmit_power_w: Float[Array, " n"]
     channel_gain: Float[Array, " n"]  # |h_k|^2; NaN for a digital algorithm
     own: Mapping[str, Float[Array, ""]] = {}  # metrics of the algorithm's own
+    left_out: Float[Array, " n"] | None = None  # parameters that were not sent; None: all devices send all of them
 
 
 def event_places(devices: int, row_bytes: int, mesh: Mesh | None) -> tuple[int, int | None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from ..air.profiles import block_s as block_seconds
 from ..air.spending import Costs
 from ..base.errors import UserError
 from ..data.dataset import Dataset
@@ -91,7 +92,7 @@ def conditions_of(
         downloads = Downloads(c.air, num_parameters=num_parameters(), attendance=attendance)
     block_s = 0.0
     if isinstance(c.timing.latency, ComputeLatency):  # other latencies are synthetic: d/B seconds would say nothing
-        block_s = c.algorithm.symbols(num_parameters(), c.air.packing == "complex") / c.air.bandwidth_hz
+        block_s = block_seconds(c.algorithm.symbols(num_parameters(), c.air.packing == "complex"), c.air)
 
     def attended(latencies: Latencies, over_the_air: bool) -> Latencies:
         if attendance is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..air.profiles import check_subcarriers
 from ..base.errors import UserError
 from ..base.registry import OPTIMISERS, SERVER_OPTIMISERS
 from ..base.rng import Purpose, Seeds, host_rng, seed_numbers
@@ -192,6 +193,13 @@ def _check_entry(entry: AlgorithmConfig) -> None:
             f"server.optimiser = '{name}' needs an algorithm that sends updates, and '{entry.label}' sends models: "
             "choose payload = 'update', where the algorithm has it, or server.optimiser = 'none'"
         )
+    check_subcarriers(entry.air, over_the_air=entry.algorithm.over_the_air)
+    if entry.air.subcarriers > 1 and not entry.algorithm.inverts_channels:
+        raise UserError(
+            f"air.subcarriers > 1 needs devices that invert their channels, and those of '{entry.label}' do not"
+        )
+    if entry.air.subcarriers > 1 and entry.faults.csi_outage is not None:
+        raise UserError("faults.csi_outage needs air.subcarriers = 1: air.csi_error acts on every subcarrier")
     if entry.power.energy_budget_j is not None and not entry.algorithm.over_the_air:
         raise UserError(
             f"power.energy_budget_j needs transmissions over the air, and '{entry.label}' uses digital uploads"

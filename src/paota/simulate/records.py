@@ -116,6 +116,7 @@ def metrics_of(
         "transmit_power_w_mean": column(math.nan, _over_ready(log.transmit_power_w, mask, "mean")),
         "transmit_power_w_max": column(math.nan, _over_ready(log.transmit_power_w, mask, "max")),
         "over_budget": column(math.nan, _over_ready(over, mask, "mean")),
+        **({} if log.left_out is None else {"left_out": column(math.nan, _over_ready(log.left_out, mask, "sum"))}),
         **event_spending(timeline, spent, events, shared=entry.algorithm.over_the_air),
         **{name: column(math.nan, values) for name, values in log.own.items()},
     }
@@ -187,7 +188,8 @@ def spending_of(entry: AlgorithmConfig, timeline: Timeline, log: Log, num_parame
 def _privacy_of(entry: AlgorithmConfig, timeline: Timeline, log: Log) -> Columns:
     """Return the largest privacy loss of a device so far; empty if updates are not clipped, or not sent over the air."""
     guards = entry.guards
-    if guards.max_update_norm is None or not entry.algorithm.over_the_air:
+    unequal = entry.air.subcarriers > 1 and (entry.air.precoding == "phase" or entry.air.csi_error is not None)
+    if guards.max_update_norm is None or not entry.algorithm.over_the_air or unequal:
         return {}
     sensitivity = entry.algorithm.sensitivity(guards.max_update_norm)
     if sensitivity is None:
@@ -265,6 +267,7 @@ def device_records_of(timeline: Timeline, log: Log, spent: Columns) -> Columns:
         "similarity": log.similarity[mask][kept],
         "transmit_power_w": log.transmit_power_w[mask][kept],
         "channel_gain": log.channel_gain[mask][kept],
+        **({} if log.left_out is None else {"left_out": log.left_out[mask][kept]}),
         **{name: spent[name][kept] for name in ("energy_j", "airtime_s", "compute_j")},
     }
 

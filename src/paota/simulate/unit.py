@@ -191,7 +191,7 @@ class Unit:
             widths = dict.fromkeys(engine.PER_DEVICE, self.shape.places) | {"score_by_label": self.num_labels}
             shapes = {name: (0, widths[name]) if name in widths else (0,) for name in engine.Log._fields}
             columns = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-            columns.pop("own")  # not known before the first event
+            del columns["own"], columns["left_out"]  # not known before the first event
             self.logs = [engine.Log(**columns | {"finite": np.zeros(0, bool)})]  # type: ignore[arg-type]  # of the host
         logs = [log for log in self.logs if len(log.finite)] or self.logs
         self.logs[:] = [jax.tree.map(lambda *parts: np.concatenate(parts), *logs)]
@@ -223,6 +223,7 @@ class Unit:
             leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.state)]
             log = self._whole_log()._asdict()
             log |= {OWN + name: column for name, column in log.pop("own").items()}
+            log = {name: column for name, column in log.items() if column is not None}
             saved = Saved(leaves, log, self.done, self.compute_s)
             self.checkpoints.save(self.number, saved)
             self.saved = self.done
