@@ -10,6 +10,7 @@ from scipy.special import j0
 from scipy.stats import expon, kstest
 
 import paota
+from paota import simulate
 from paota.air.channel import make_uplink, selective
 from paota.air.precoding import precoded
 from paota.air.profiles import block_s, prefix_samples, profile, symbol_rate_hz
@@ -286,4 +287,4 @@ def test_airtime_counts_whole_symbols_and_the_prefix():
 )
 def test_what_has_no_effect_is_refused(air, line, word):
     with pytest.raises(paota.UserError, match=word):
-        paota.simulate.prepare(paota.Experiment.from_dict({**SMALL, "air": air, "algorithms": [line]}))
+        simulate.prepare(paota.Experiment.from_dict({**SMALL, "air": air, "algorithms": [line]}))

@@ -102,7 +102,7 @@ BROKEN = {
     "single label": ({"y_train": np.array(3)}, "y_train has shape ()"),
     "text labels": ({"y_train": np.array(list("abcdef"))}, "y_train: is not a plain array of numbers"),
     "yes/no labels": ({"y_train": np.ones(6, bool)}, "y_train holds bool"),
-    "complex data": ({"x_train": RAMP.astype(complex)}, "x_train: is not a plain array of numbers"),
+    "complex data": ({"x_train": RAMP.astype(complex)}, "x_train holds complex128; save it as uint8"),
     "records": ({"x_train": np.zeros(6, [("a", "f4")])}, "x_train: is not a plain array of numbers"),
     "whole numbers": ({"x_train": np.zeros((6, 4, 5), np.int64)}, "x_train holds int64; save it as uint8"),
     "mixed types": ({"x_train": RAMP}, "x_train is float32 but x_test is uint8"),

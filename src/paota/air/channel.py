@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Complex, Float, Int, Key
 
 from ..base.rng import Purpose, draw_key
+from .imported import RecordedChannel
 from .precoding import precoded
 from .profiles import delay_spread_s, profile
 from .settings import Air
@@ -54,7 +55,8 @@ def make_uplink(
     """
     noise_w = noise_power_w(air.bandwidth_hz, air.n0_dbm_per_hz)
     gain = mean_gain(air, seed, device)  # [n]
-    if air.subcarriers == 1:
+    flat = air.subcarriers == 1 and not isinstance(air.fading, RecordedChannel)
+    if flat:
         true = jnp.sqrt(gain)[:, None] * small_scale(air, seed, round, time_s, device)  # h_k [n, antennas]
     else:
         true = jnp.sqrt(gain)[:, None, None] * selective(air, seed, round, time_s, device)  # [n, antennas, F]
@@ -65,7 +67,7 @@ def make_uplink(
     channel, actual = believed[:, 0], true[:, 0]
     if air.antennas > 1:
         noise_to_signal = noise_w * symbols(num_parameters, air) / max_power_w
-        if air.subcarriers == 1:
+        if flat:
             combiner = combining_vector(air.combiner, believed, ready, noise_to_signal)
             channel, actual = believed @ jnp.conj(combiner), true @ jnp.conj(combiner)
         else:
@@ -77,7 +79,7 @@ def make_uplink(
             draw_key(seed, Purpose.PHASE_ERROR, round), device, lambda key: jax.random.normal(key)
         )
         turn = jax.lax.complex(jnp.cos(error_rad), jnp.sin(error_rad))
-        actual = actual * (turn if air.subcarriers == 1 else turn[:, None])
+        actual = actual * (turn if flat else turn[:, None])
     offset = None
     if air.timing_error_symbols is not None:
         offset = air.timing_error_symbols * _per_device(
@@ -95,12 +97,13 @@ def make_uplink(
         mean_gain=gain,
         packed=air.packing == "complex",
     )
-    return uplink if air.subcarriers == 1 else precoded(air, uplink, spectrum)
+    return uplink if flat else precoded(air, uplink, spectrum)
 
 
 def mean_gain(air: Air, seed: Key[Array, ""], device: Int[Array, " n"]) -> Float[Array, " n"]:
     """Return E|h_k|^2 of each device as a power ratio; the position of a device does not change."""
-    return _per_device(draw_key(seed, Purpose.POSITION), device, air.path_loss.gain)
+    gain = _per_device(draw_key(seed, Purpose.POSITION), device, air.path_loss.gain)
+    return gain * air.fading.gain[device] if isinstance(air.fading, RecordedChannel) else gain
 
 
 def small_scale(
@@ -114,7 +117,12 @@ def small_scale(
 def selective(
     air: Air, seed: Key[Array, ""], round: Int[Array, ""], time_s: Float[Array, ""], device: Int[Array, " n"]
 ) -> Complex[Array, "n antennas F"]:
-    """Return h(f) = sum_l sqrt(P_l) a_l e^(-j 2 pi f tau_l) at f = 0, B/F, 2B/F, ...; the taps a_l fade independently."""
+    """Return h(f) = sum_l sqrt(P_l) a_l e^(-j 2 pi f tau_l) at f = 0, B/F, 2B/F, ...; the taps a_l fade independently.
+
+    Channels from a file are those of the file.
+    """
+    if isinstance(air.fading, RecordedChannel):
+        return air.fading.at(device, time_s)
     delay, power = profile(air.delay_profile or "exponential")
     taps = _draws(air, seed, round, time_s, device, (air.antennas, len(delay))) * jnp.sqrt(power)
     spacing_hz = air.bandwidth_hz / air.subcarriers

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..base.errors import UserError
-from ..base.registry import CHANNELS, DIGITAL_UPLINKS, DOWNLINKS
+from ..base.registry import CHANNELS, DIGITAL_UPLINKS, DOWNLINKS, PATH_LOSSES
 from .settings import Air
 
 EXPONENTIAL_TAPS = 32
@@ -62,6 +62,8 @@ def prefix_samples(air: Air) -> float:
     """Return the samples of a cyclic prefix: those of the settings, or as many as the longest delay of the profile."""
     if air.cyclic_prefix is not None:
         return air.cyclic_prefix
+    if not hasattr(air.fading, "draw") and not hasattr(air.fading, "draw_at"):  # channels from a file
+        return 0
     longest = float(profile(air.delay_profile or "exponential").delay.max())
     return -(-longest * delay_spread_s(air) * air.bandwidth_hz // 1)
 
@@ -78,13 +80,29 @@ def block_s(symbols: int, air: Air) -> float:
     return -(-symbols // air.subcarriers) * air.subcarriers / symbol_rate_hz(air)
 
 
-def check_subcarriers(air: Air, *, over_the_air: bool) -> None:
-    """Raise a `UserError` for settings that have no effect or are not modelled with this number of subcarriers.
+def check_channels(air: Air, *, over_the_air: bool) -> None:
+    """Raise a `UserError` for settings that have no effect or are not modelled with these channels.
 
     Args:
         air: the settings of `[air]`.
         over_the_air: whether the algorithm sends analog signals.
     """
+    fading = CHANNELS.name_of(type(air.fading))
+    if fading == "file":
+        for name in ("delay_profile", "delay_spread_s"):
+            if getattr(air, name) is not None:
+                raise UserError(
+                    f"air.{name} has no effect with air.fading = 'file', whose channels have their own delays"
+                )
+        if PATH_LOSSES.name_of(type(air.path_loss)) != "none" and not air.fading.normalise:
+            raise UserError("air.path_loss needs air.normalise = true: the channels of a file have their own path loss")
+    if fading == "file" or air.subcarriers > 1:
+        if DOWNLINKS.name_of(type(air.downlink)) == "analog":
+            raise UserError("air.downlink = 'analog' needs air.subcarriers = 1, and fading that is not from a file")
+        if not over_the_air and DIGITAL_UPLINKS.name_of(type(air.digital)) in ("ofdma", "tdma"):
+            raise UserError(
+                "air.digital = 'ofdma' and 'tdma' need air.subcarriers = 1, and fading that is not from a file"
+            )
     if air.subcarriers == 1:
         for name in ("delay_profile", "delay_spread_s", "cyclic_prefix", "precoding", "truncation"):
             if getattr(air, name) is not None:
@@ -92,14 +110,9 @@ def check_subcarriers(air: Air, *, over_the_air: bool) -> None:
         return
     if air.truncation is not None and air.precoding != "truncated":
         raise UserError("air.truncation needs air.precoding = 'truncated'")
-    fading = CHANNELS.name_of(type(air.fading))
     if fading in ("rician", "none") or getattr(air.fading, "k_factor_db", None) is not None:
         raise UserError(
             "air.subcarriers > 1 needs scattered taps: set air.fading = 'rayleigh' or 'jakes', without k_factor_db"
         )
     if air.timing_error_symbols is not None:
         raise UserError("air.timing_error_symbols needs air.subcarriers = 1: a cyclic prefix absorbs timing offsets")
-    if DOWNLINKS.name_of(type(air.downlink)) == "analog":
-        raise UserError("air.downlink = 'analog' needs air.subcarriers = 1")
-    if not over_the_air and DIGITAL_UPLINKS.name_of(type(air.digital)) in ("ofdma", "tdma"):
-        raise UserError("air.digital = 'ofdma' and 'tdma' need air.subcarriers = 1: they draw one channel per upload")

@@ -48,7 +48,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, Valu
 # Only the packing of np.savez and np.savez_compressed: bzip2 and lzma members are unpacked by zipfile without a bound.
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
-_DESCR = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>|=]?(?:[uif][1248]|b1))['"]""")
+_DESCR = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>|=]?(?:[uif][1248]|c8|c16|b1))['"]""")
 _ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)""")
 _SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)""")  # Python 2 wrote lengths as 3L
 _LENGTH = re.compile(r"[0-9]{1,18}")

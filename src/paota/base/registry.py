@@ -246,11 +246,19 @@ LATENCIES = Registry(
 CHANNELS = Registry(
     "channel",
     needs=("draw|draw_at",),
-    aliases={"ricean": "rician", "awgn": "none", "ideal": "none", "clarke": "jakes"},
+    aliases={
+        "ricean": "rician",
+        "awgn": "none",
+        "ideal": "none",
+        "clarke": "jakes",
+        "sionna": "file",
+        "deepmimo": "file",
+    },
     rayleigh="paota.air.fading:Rayleigh",
     rician="paota.air.fading:Rician",
     jakes="paota.air.fading:Jakes",
     none="paota.air.fading:NoFading",
+    file="paota.air.imported:FileChannel",
 )
 PATH_LOSSES = Registry(
     "path_loss",

@@ -19,6 +19,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from ..air.downlink import in_signals
+from ..air.imported import with_recorded_channels
 from ..air.settings import Air
 from ..algorithms.base import Algorithm, signal_size
 from ..base.rng import Purpose, device_key
@@ -56,9 +57,10 @@ class RoundConfig:
     def of(cls, entry: AlgorithmConfig) -> RoundConfig:
         """Return the settings of one entry of an experiment, numbers as arrays, without those of the timeline alone."""
         algorithm = entry.algorithm.for_training(entry.training)
+        air = with_recorded_channels(in_signals(entry.air))
         config = cls(
             algorithm=as_tree(algorithm), training=as_tree(entry.training), server=as_tree(entry.server),
-            air=as_tree(in_signals(entry.air)), power=as_tree(entry.power), faults=as_tree(entry.faults.in_signals()),
+            air=as_tree(air), power=as_tree(entry.power), faults=as_tree(entry.faults.in_signals()),
             guards=as_tree(replace(entry.guards, max_staleness=None)),
         )  # fmt: skip
         return jax.tree.map(lambda number: jnp.asarray(number, float), config)

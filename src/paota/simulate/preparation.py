@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..air.profiles import check_subcarriers
+from ..air.profiles import check_channels
 from ..base.errors import UserError
 from ..base.registry import OPTIMISERS, SERVER_OPTIMISERS
 from ..base.rng import Purpose, Seeds, host_rng, seed_numbers
@@ -77,6 +77,7 @@ def prepare(
         seeds: as for `paota.run`.
         notify: receives a sentence if the preparation itself will take long.
     """
+    from ..air.imported import with_recorded_channels  # start-up time
     from ..models.base import is_torch  # start-up time
     from ..models.check import check_model  # start-up time
     from ..models.custom import fitted  # start-up time
@@ -84,6 +85,7 @@ def prepare(
     numbers = seed_numbers(seeds, experiment.seed)
     for entry in experiment.algorithms:
         _check_entry(entry)
+        with_recorded_channels(entry.air, experiment.data.devices)  # refuses files that do not fit
         entry.algorithm.for_training(entry.training)  # refuses what it cannot work with
     forget_changed_code(experiment.model)
     data = experiment.data
@@ -193,7 +195,7 @@ def _check_entry(entry: AlgorithmConfig) -> None:
             f"server.optimiser = '{name}' needs an algorithm that sends updates, and '{entry.label}' sends models: "
             "choose payload = 'update', where the algorithm has it, or server.optimiser = 'none'"
         )
-    check_subcarriers(entry.air, over_the_air=entry.algorithm.over_the_air)
+    check_channels(entry.air, over_the_air=entry.algorithm.over_the_air)
     if entry.air.subcarriers > 1 and not entry.algorithm.inverts_channels:
         raise UserError(
             f"air.subcarriers > 1 needs devices that invert their channels, and those of '{entry.label}' do not"

@@ -369,7 +369,7 @@ def mean_amplitude(prepared: PreparedRun, config: AlgorithmConfig) -> float:
     `cap = "physical"` needs |payload|, which is that of the initial model. The norm of an update is not known before there
     is one, nor how other rules divide.
     """
-    if config.algorithm_name != "paota" or config.air.subcarriers > 1:
+    if config.algorithm_name != "paota" or config.air.subcarriers > 1 or hasattr(config.air.fading, "channel_file"):
         return math.nan
     if config.power.cap != "physical":
         return config.power.max_power_w
