@@ -30,35 +30,26 @@ def precoded(air: Air, uplink: Uplink, spectrum: Float[Array, "n F"] | None) -> 
         uplink: the uplink with `channel` and `actual_channel` of every subcarrier.
         spectrum: energy of each payload on each subcarrier, [n, F]; None: the same on all of them.
     """
-    h = uplink.channel
+    h, full, exact = uplink.channel, air.precoding in (None, "full"), uplink.actual_channel is None
     gain = jnp.abs(h) ** 2
-    total = jnp.ones(len(h)) if spectrum is None else spectrum.sum(axis=1)
-    share = jnp.full(h.shape, 1 / h.shape[1])
-    if spectrum is not None:
-        share = jnp.where(total[:, None] > 0, spectrum / jnp.where(total > 0, total, 1.0)[:, None], share)
-    relative = None  # r_kf; None: 1
+    energy = jnp.ones(h.shape) if spectrum is None else spectrum
+    total = energy.sum(axis=1, keepdims=True)
+    share = jnp.where(total > 0, energy / jnp.where(total > 0, total, 1.0), 1 / h.shape[1])
+    relative = jnp.ones(h.shape)  # r_kf
     if air.precoding == "truncated":
         least = (0.1 if air.truncation is None else air.truncation) * uplink.mean_gain
         relative = jnp.where((gain >= jnp.broadcast_to(least, (len(h),))[:, None]) & (gain > 0), 1.0, 0.0)
     elif air.precoding == "phase":
-        size = jnp.abs(h)
-        mean = size.mean(axis=1, keepdims=True)
-        relative = size / jnp.where(mean > 0, mean, 1.0)
-    sends = jnp.ones(h.shape, bool) if relative is None else relative > 0
-    power = jnp.where(sends, share / jnp.where(gain > 0, gain, 0.0 if relative is None else 1.0), 0.0)
-    if relative is not None:
-        power = power * relative**2
-    needed = power.sum(axis=1)  # 1 / g_k
+        mean = jnp.abs(h).mean(axis=1, keepdims=True)
+        relative = jnp.abs(h) / jnp.where(mean > 0, mean, 1.0)
+    square = jnp.where(gain > 0, gain, 0.0 if full else 1.0)  # no power inverts a channel of zero
+    needed = jnp.sum(share * relative**2 / square, axis=1)  # 1 / g_k
     possible = (needed > 0) & jnp.isfinite(needed)
-    effective = jnp.where(possible, jax.lax.rsqrt(jnp.where(possible, needed, 1.0)), 1.0)
+    effective = jax.lax.rsqrt(jnp.where(possible, needed, 1.0))
     met = relative
     if uplink.actual_channel is not None:
-        inverse = jnp.where(gain > 0, uplink.actual_channel * jnp.conj(h) / jnp.where(gain > 0, gain, 1.0), 0.0)
-        met = inverse if relative is None else inverse * relative
+        met = relative * uplink.actual_channel * jnp.conj(h) / jnp.where(gain > 0, gain, 1.0)
     return uplink._replace(
-        channel=jax.lax.complex(effective, jnp.zeros_like(effective)),
-        actual_channel=None,
-        ready=uplink.ready & possible,
-        relative=relative,
-        met=met,
-    )
+        channel=jax.lax.complex(effective, jnp.zeros_like(effective)), actual_channel=None,
+        ready=uplink.ready & possible, relative=None if full else relative, met=None if full and exact else met,
+    )  # fmt: skip

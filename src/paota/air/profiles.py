@@ -87,32 +87,31 @@ def check_channels(air: Air, *, over_the_air: bool) -> None:
         air: the settings of `[air]`.
         over_the_air: whether the algorithm sends analog signals.
     """
-    fading = CHANNELS.name_of(type(air.fading))
-    if fading == "file":
-        for name in ("delay_profile", "delay_spread_s"):
-            if getattr(air, name) is not None:
-                raise UserError(
-                    f"air.{name} has no effect with air.fading = 'file', whose channels have their own delays"
-                )
-        if PATH_LOSSES.name_of(type(air.path_loss)) != "none" and not air.fading.normalise:
-            raise UserError("air.path_loss needs air.normalise = true: the channels of a file have their own path loss")
-    if fading == "file" or air.subcarriers > 1:
-        if DOWNLINKS.name_of(type(air.downlink)) == "analog":
-            raise UserError("air.downlink = 'analog' needs air.subcarriers = 1, and fading that is not from a file")
-        if not over_the_air and DIGITAL_UPLINKS.name_of(type(air.digital)) in ("ofdma", "tdma"):
-            raise UserError(
-                "air.digital = 'ofdma' and 'tdma' need air.subcarriers = 1, and fading that is not from a file"
-            )
-    if air.subcarriers == 1:
-        for name in ("delay_profile", "delay_spread_s", "cyclic_prefix", "precoding", "truncation"):
-            if getattr(air, name) is not None:
-                raise UserError(f"air.{name} needs several subcarriers: set air.subcarriers, for example to 64")
-        return
-    if air.truncation is not None and air.precoding != "truncated":
-        raise UserError("air.truncation needs air.precoding = 'truncated'")
-    if fading in ("rician", "none") or getattr(air.fading, "k_factor_db", None) is not None:
-        raise UserError(
-            "air.subcarriers > 1 needs scattered taps: set air.fading = 'rayleigh' or 'jakes', without k_factor_db"
-        )
-    if air.timing_error_symbols is not None:
-        raise UserError("air.timing_error_symbols needs air.subcarriers = 1: a cyclic prefix absorbs timing offsets")
+    fading, many = CHANNELS.name_of(type(air.fading)), air.subcarriers > 1
+    names = ("delay_profile", "delay_spread_s", "cyclic_prefix", "precoding", "truncation")
+    given = [f"air.{name}" for name in names if getattr(air, name) is not None]
+    straight = fading in ("rician", "none") or getattr(air.fading, "k_factor_db", None) is not None
+    loss, downlink = PATH_LOSSES.name_of(type(air.path_loss)), DOWNLINKS.name_of(type(air.downlink))
+    shared = not over_the_air and DIGITAL_UPLINKS.name_of(type(air.digital)) in ("ofdma", "tdma")
+    plain = "air.subcarriers = 1, and air.fading that is not 'file'"
+    for wrong, sentence in (
+        (given and not many, f"{''.join(given[:1])} needs several subcarriers: set air.subcarriers, for example to 64"),
+        (
+            air.truncation is not None and air.precoding != "truncated",
+            "air.truncation needs air.precoding = 'truncated'",
+        ),
+        (
+            many and straight,
+            "air.subcarriers > 1 needs air.fading = 'rayleigh', 'jakes' or 'file', without k_factor_db",
+        ),
+        (many and air.timing_error_symbols is not None, "air.timing_error_symbols needs air.subcarriers = 1"),
+        (
+            fading == "file" and "air.delay" in "".join(given[:1]),
+            f"{''.join(given[:1])} has no effect on air.fading = 'file'",
+        ),
+        (fading == "file" and loss != "none" and not air.fading.normalise, "air.path_loss needs air.normalise = true"),
+        ((many or fading == "file") and downlink == "analog", f"air.downlink = 'analog' needs {plain}"),
+        ((many or fading == "file") and shared, f"air.digital = 'ofdma' or 'tdma' needs {plain}"),
+    ):
+        if wrong:
+            raise UserError(sentence)

@@ -246,14 +246,7 @@ LATENCIES = Registry(
 CHANNELS = Registry(
     "channel",
     needs=("draw|draw_at",),
-    aliases={
-        "ricean": "rician",
-        "awgn": "none",
-        "ideal": "none",
-        "clarke": "jakes",
-        "sionna": "file",
-        "deepmimo": "file",
-    },
+    aliases={"ricean": "rician", "awgn": "none", "ideal": "none", "clarke": "jakes", "sionna": "file"},
     rayleigh="paota.air.fading:Rayleigh",
     rician="paota.air.fading:Rician",
     jakes="paota.air.fading:Jakes",

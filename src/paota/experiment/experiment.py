@@ -259,12 +259,8 @@ def _name_dataset(table: Settings) -> tuple[Settings, Dataset | None]:
 def _locate_files(table: Settings, base: Path) -> Settings:
     """Make paths relative to the experiment file absolute, so that settings mean the same in any folder."""
     located = dict(table)
-    for section, key in (
-        ("data", "dataset"),
-        ("timing", "trace_file"),
-        ("timing", "fleet_file"),
-        ("air", "channel_file"),
-    ):
+    for setting in ("data.dataset", "timing.trace_file", "timing.fleet_file", "air.channel_file"):
+        section, key = setting.split(".")
         mine = table.get(section)
         name = mine.get(key) if isinstance(mine, Mapping) else None
         if isinstance(name, str) and name not in DATASETS and "\0" not in name and len(name) < 4096:
