@@ -96,6 +96,21 @@ def test_requests_that_do_not_wait_for_an_answer_take_no_memory(server: Server) 
     wait_for("it still answers", lambda: request(server.port, server.keys, "/")[0] == 404)
 
 
+def test_a_request_that_comes_a_little_early_is_answered(server: Server) -> None:
+    """A client has the last byte of an answer a moment before the gateway has ended it."""
+    one = b"POST /elsewhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5_000
+    connection = connect(server)
+    assert connection is not None
+    with connection:
+        connection.settimeout(60)
+        connection.sendall(3 * one)
+        answer = b""
+        while answer.count(b"HTTP/1.1 404") < 3:
+            part = connection.recv(2**16)
+            assert part, answer
+            answer += part
+
+
 def signed(key: ec.EllipticCurvePrivateKey, **changes: str) -> dict[str, str]:
     stamp = now().isoformat()
     return {

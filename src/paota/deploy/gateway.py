@@ -33,6 +33,7 @@ from ..base.types import Table
 IDLE_S = 60.0  # a connection that is silent for so long is closed; Flower's client waits 30 s for an answer
 FLEET = re.compile(rb"/v1/fleet(/[A-Za-z0-9_-]+)+")  # nothing to decode and no dots, so no path leaves it
 UNSIGNED_BYTES = 2**16  # longest request whose signature is not checked here
+AHEAD_BYTES = 3 * 2**17  # of further requests, more than one read: one may come before the last answer has ended here
 BODIES_PER_KEY = 2  # longer requests at a time, as many as Flower's SuperNode sends
 PER_DEVICE = 8  # connections; Flower's SuperNode needs four
 FILES_PER_CONNECTION = (
@@ -234,12 +235,12 @@ async def run_gateway(socket_file: str, descriptor: int, keys: Path) -> None:
     import uvicorn  # optional
     from uvicorn.protocols.http.h11_impl import H11Protocol  # optional
 
-    class OneAtATime(H11Protocol):
-        """A connection that ends when a request comes before the last answer: uvicorn would read on without a limit."""
+    class Bounded(H11Protocol):
+        """A connection with a limit on further requests before an answer. uvicorn reads them on and on."""
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self.conn.their_state is h11.DONE and self.conn.trailing_data[0]:
+            if self.conn.their_state is h11.DONE and len(self.conn.trailing_data[0]) > AHEAD_BYTES:
                 self.transport.abort()
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -250,7 +251,7 @@ async def run_gateway(socket_file: str, descriptor: int, keys: Path) -> None:
     behind.listen()
     served = uvicorn.Config(
         application(socket_file, keys), ssl_certfile=keys / "server.crt", ssl_keyfile=str(keys / "server.key"),
-        http=OneAtATime,  # uvicorn's other parser does not limit the length of headers
+        http=Bounded,  # uvicorn's other parser does not limit the length of headers
         ws="none", lifespan="off", log_level="critical", access_log=False, server_header=False,
         timeout_graceful_shutdown=1,
     )  # fmt: skip
