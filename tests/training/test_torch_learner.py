@@ -9,6 +9,7 @@ import pytest
 from helpers.nets import FEATURES, table, torch_net
 
 import paota
+from paota import engine
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 nn = torch.nn
@@ -30,13 +31,16 @@ class Noisy(nn.Module):
 def test_a_module_that_draws_has_the_same_bits_in_any_company():
     torch.manual_seed(3)
     net, algorithms = Noisy(), [{"name": "local-sgd", "participants": 8}, {"name": "paota"}]
-    together = paota.run(table(net, rounds=3, algorithms=algorithms), seeds=2)
     before = torch.get_rng_state()
+    together = paota.run(table(net, rounds=3, algorithms=algorithms), seeds=2)
     alone = paota.run(table(net, rounds=3, algorithms=algorithms[:1]), seeds=[1])
     assert torch.equal(before, torch.get_rng_state())  # the user's own draws continue as if nothing had happened
     a, b = together.of("local-sgd")[1], alone.of("local-sgd")[0]
     np.testing.assert_array_equal(a.model, b.model)
     assert a.model.tolist() != together.of("local-sgd")[0].model.tolist()
+    engine.forget_programs()
+    fresh = paota.run(table(net, rounds=3, algorithms=algorithms), seeds=2)
+    assert [t.model.tolist() for t in fresh.trajectories] == [t.model.tolist() for t in together.trajectories]
     silent = paota.run(table(torch_net(nn.Dropout(0.5)), rounds=3, training={"learning_rate": 1e-9}))
     loss = silent.array("local-sgd", "test_loss")[0]
     np.testing.assert_allclose(loss, loss[0], rtol=1e-5)  # an evaluation does not draw

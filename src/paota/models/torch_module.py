@@ -33,7 +33,7 @@ class TorchModel(Adapted):
 
     written_name = "torch"
     idle: list[Workspace] = field(default_factory=list, repr=False)
-    drawing: list[bool] = field(default_factory=list, repr=False)  # not empty if its layers draw random numbers
+    drawing: dict[str, bool] = field(default_factory=dict, repr=False)  # whether it draws: to "train", to "evaluate"
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "idle": []}
@@ -55,7 +55,7 @@ class TorchModel(Adapted):
         """Return the shapes that the model makes of samples of zeros."""
         import torch  # optional
 
-        with self.workspace() as work:
+        with self.workspace() as work, GENERATOR, torch.random.fork_rng(self.devices):
             outputs = work.outputs(np.zeros((SAMPLES, *input_shape), np.float32))
             if not isinstance(outputs, torch.Tensor):
                 raise UserError(f"model: `forward` must return one tensor, not {type(outputs).__name__}")

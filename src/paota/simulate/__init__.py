@@ -31,7 +31,6 @@ from ..results.folder import (
     is_finished,
     load,
     read_unfinished,
-    refuse_used_folder,
     remove_leftovers,
 )
 from ..results.result import Result, Trajectory
@@ -73,7 +72,6 @@ def run(
             (default: 1, or those of the run to resume).
         callbacks: objects of `paota.Callback`, or functions that get every `paota.Round`; they may stop a run.
         events_per_call: aggregations of one engine call (default: as many as take about a second); it changes no bit.
-
         out: a new folder for the results, from which an interrupted run can be resumed.
         resume: the folder of an interrupted run, which continues to the same bits; give the experiment again if it holds
             objects, such as a model.
@@ -93,12 +91,9 @@ def run(
             remove_leftovers(Path(resume))
             return replace(load(resume), experiment=experiment)
         folder = Path(resume)
-    elif out is not None:
-        refuse_used_folder(out)
     prepared = prepare(as_experiment(experiment), seeds=1 if seeds is None else seeds)
     checkpoints = None
-    if out is not None:
-        folder = begin_folder(out, prepared.experiment, prepared.seeds)
+    folder = folder if out is None else begin_folder(out, prepared.experiment, prepared.seeds)
     if folder is not None:
         checkpoints, callbacks = Checkpoints(folder / CHECKPOINTS, identity(prepared)), [*callbacks, LiveStream()]
     try:

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ..base.registry import KINDS
 
@@ -26,8 +26,7 @@ def forget_changed_code(model: object) -> None:
             changed |= _digests.get(code, now := _digest(code)) != now
             _digests[code] = now
     if changed:
-        for forget in _caches():
-            forget()
+        _forget_programs()
 
 
 def _digest(code: Callable[..., object]) -> str:
@@ -46,7 +45,7 @@ def _digest(code: Callable[..., object]) -> str:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _caches() -> Iterator[Callable[[], None]]:
+def _forget_programs() -> None:
     import jax  # start-up time
 
     from .. import engine  # start-up time
@@ -54,7 +53,7 @@ def _caches() -> Iterator[Callable[[], None]]:
     from ..models import check, custom  # start-up time
     from ..training import learner  # start-up time
 
-    yield engine.forget_programs
-    yield jax.clear_caches
+    engine.forget_programs()
+    jax.clear_caches()
     for cached in (evaluation._compiled, check.check_model, custom._built, learner._convolves, learner._unravel):
-        yield cached.cache_clear
+        cached.cache_clear()

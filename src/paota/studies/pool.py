@@ -70,7 +70,7 @@ class Shared:
     def __init__(self, things: Mapping[tuple[str, str, str], object]) -> None:
         self.things = things
 
-    def __reduce__(self) -> tuple[Callable[[Mapping[tuple[str, str, str], bytes]], Shared], tuple[object]]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unpacked, (self.content,)
 
     @functools.cached_property
@@ -91,9 +91,8 @@ def pickled(thing: object, *words: str) -> bytes:
     try:
         return bytes(cloudpickle.dumps(thing))
     except Exception as error:  # any that its own code raises
-        raise UserError(
-            f"{' '.join(words)} cannot be sent to other processes ({reason_of(error)}): use jobs=1"
-        ) from None
+        why = f"cannot be sent to other processes ({reason_of(error)}): use jobs=1"
+        raise UserError(f"{' '.join(words)} {why}") from None
 
 
 class Pool:

@@ -24,7 +24,7 @@ from ..data.dataset import kinds_of
 from ..models.torch_module import GENERATOR
 from .batches import PADDING
 from .learner import EncodedData, Index, LocalUpdates, SampleEvaluation, Samples, TrainingInputs
-from .optimisers import Adam, Momentum, Optimiser, Sgd
+from .optimisers import Adam, Optimiser, Sgd
 from .settings import Training
 
 if TYPE_CHECKING:
@@ -80,14 +80,11 @@ class TorchLearner:
         """Return (local models, losses); a device that is not ready keeps its start."""
         import torch  # optional
 
-        slot, ready, sample, rate, draw = map(
-            np.asarray, (inputs.slot, inputs.ready, inputs.sample, inputs.rate, inputs.draw)
-        )
+        slot, ready, sample, rate = map(np.asarray, (inputs.slot, inputs.ready, inputs.sample, inputs.rate))
         steps = np.full(len(slot), sample.shape[1]) if inputs.steps is None else np.asarray(inputs.steps)
         rates = np.broadcast_to(rate, slot.shape)
-        augmentation, shift = (
-            None if given is None else np.asarray(given) for given in (inputs.augmentation, inputs.shift)
-        )
+        augmentation = None if inputs.augmentation is None else np.asarray(inputs.augmentation)
+        shift = None if inputs.shift is None else np.asarray(inputs.shift)
         expected, x = np.array(labels), _samples[int(np.asarray(number))]
         starts = np.asarray(ring)[slot]
         local, losses = starts.copy(), np.zeros(len(slot), starts.dtype)
@@ -105,34 +102,34 @@ class TorchLearner:
                 local[k] = work.weights.cpu().numpy()
 
         devices = np.flatnonzero(ready)
-        self._compute([functools.partial(train_one, int(k)) for k in devices], [int(draw[k]) for k in devices])
+        jobs = [functools.partial(train_one, int(k)) for k in devices]
+        self._compute("train", jobs, np.asarray(inputs.draw)[devices].tolist())
         return local, losses
 
-    def _compute(self, jobs: Sequence[Callable[[], T]], seeds: Sequence[int]) -> list[T]:
-        """Return the results of `jobs`, side by side on one core each.
+    def _compute(self, kind: str, jobs: Sequence[Callable[[], T]], seeds: Sequence[int]) -> list[T]:
+        """Return the results of `jobs` of one `kind`, side by side on one core each.
 
-        PyTorch has one generator of random numbers. If the module draws, the jobs run one after the other, each from its
-        own seed. Their first results, which it draws in any order, are dropped.
+        PyTorch has one generator of random numbers. If the module draws from it, the jobs run one after the other, each
+        from its own seed. The first job of its kind, which runs alone and twice, shows whether it does.
         """
         import torch  # optional
 
-        model = self.model
-        if not model.drawing:
-            before = torch.get_rng_state()
-            results = list(_threads().map(lambda job: job(), jobs))
-            if torch.equal(before, torch.get_rng_state()):
-                return results
-            model.drawing.append(True)
+        drawing, devices = self.model.drawing, self.model.devices
 
-        def one_after_the_other() -> list[T]:
+        def alone(count: int) -> list[T]:
             results = []
-            with GENERATOR, torch.random.fork_rng(model.devices):
-                for job, seed in zip(jobs, seeds, strict=True):
-                    torch.manual_seed(seed)
+            with GENERATOR, torch.random.fork_rng(devices):
+                for job, seed in zip(jobs[:count], seeds, strict=False):
+                    before = torch.manual_seed(seed).get_state()
                     results.append(job())
+                    drawing[kind] = bool(devices) or not torch.equal(before, torch.get_rng_state())
             return results
 
-        return _threads().submit(one_after_the_other).result()
+        if kind not in drawing:
+            _threads().submit(alone, 1).result()
+        if drawing.get(kind):
+            return _threads().submit(alone, len(jobs)).result()
+        return list(_threads().map(lambda job: job(), jobs))
 
     def _one_device(
         self, work: Workspace, step: Step | None, batch: Callable[[int], tuple[np.ndarray, np.ndarray]],
@@ -179,7 +176,7 @@ class TorchLearner:
             return shares[block] @ scores, shares[block] @ losses, by_label
 
         blocks = range(begin, end, EVALUATED_AT_ONCE)
-        parts = self._compute([functools.partial(evaluate_block, at) for at in blocks], list(blocks))
+        parts = self._compute("evaluate", [functools.partial(evaluate_block, at) for at in blocks], list(blocks))
         sums = [np.asarray(sum(part), shares.dtype) for part in zip(*parts, strict=True)]
         return SampleEvaluation(*sums)  # type: ignore[arg-type]  # arrays of the host
 
@@ -245,6 +242,5 @@ def _optimiser(optimiser: Optimiser, weights: torch.Tensor, rate: float) -> torc
     if isinstance(optimiser, Adam):
         betas = float(optimiser.beta1), float(optimiser.beta2)
         return torch.optim.Adam([weights], rate, betas, float(optimiser.epsilon))
-    momentum = float(optimiser.momentum) if isinstance(optimiser, Momentum) else 0.0
-    nesterov = momentum > 0 and isinstance(optimiser, Momentum) and optimiser.nesterov
-    return torch.optim.SGD([weights], rate, momentum, nesterov=nesterov)
+    momentum = float(getattr(optimiser, "momentum", 0.0))
+    return torch.optim.SGD([weights], rate, momentum, nesterov=momentum > 0 and getattr(optimiser, "nesterov", False))
