@@ -237,7 +237,6 @@ def deployed() -> dict[str, Any]:
 
     lines: list[dict[str, Any]]
     lines = [{"name": name} for name in ("paota", "local-sgd", "fedbuff", "air-fedga", "tt-fed", "paota-plus", "fedat")]
-    lines[5] |= {"restarts": False} if "restarts" in _settings("paota-plus") else {}
     lines += [{"name": "cotaf", "participants": 4}, {"name": "age-based", "participants": 4}]
     with tempfile.TemporaryDirectory() as folder:
         out: dict[str, Any] = {}

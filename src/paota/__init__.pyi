@@ -39,7 +39,7 @@ from .studies.plan.outcome import Recommendation as Recommendation
 from .studies.plan.plan import plan as plan
 from .studies.sweep.outcome import Sweep as Sweep
 from .studies.sweep.sweep import sweep as sweep
-from .timing.restarts import ShareReadyOrRestart as ShareReadyOrRestart
+from .timing.first_to_finish import FirstToFinish as FirstToFinish
 from .timing.scheme import Scheme as Scheme
 from .timing.scheme import Server as Server
 from .timing.scheme import Wait as Wait

@@ -366,9 +366,9 @@ def test_a_resumed_deployment_holds_what_an_undisturbed_one_holds(tmp_path: Path
     assert paota.load(tmp_path / "run").info["deployment"] == resumed.info["deployment"]
 
 
-def test_paota_plus_counts_on_after_a_restart(tmp_path: Path) -> None:
+def test_updates_are_counted_on_after_a_restart(tmp_path: Path) -> None:
     """The scheme ends with a number of updates: those before the restart count, those that it lost do not."""
-    table = {**TABLE, "algorithms": [{"name": "paota-plus", "share": 0.5}], "rounds": 4}
+    table = {**TABLE, "algorithms": [{"name": "fedbuff", "buffer_size": 2}], "rounds": 4}
     (tmp_path / "whole").mkdir()
     whole, _ = deploy(tmp_path / "whole", table)
     start_and_die(tmp_path, table, 2 * PERIOD_S)

@@ -96,7 +96,7 @@ def test_options_that_are_settings(arguments, says, capsys, tmp_path, monkeypatc
 
 @pytest.mark.parametrize(
     ("seeds", "numbers"),
-    [(1, (7,)), (3, (7, 8, 9)), ([1, 2, 3], (1, 2, 3)), ((4,), (4,)), (np.array([9, 2]), (2, 9)), (range(2), (0, 1))],
+    [(1, (7,)), (3, (7, 8, 9)), ([1, 2, 3], (1, 2, 3)), ((4,), (4,)), (np.array([9, 2]), (9, 2)), (range(2), (0, 1))],
 )
 def test_seeds_are_a_number_or_a_list(seeds, numbers):
     assert seed_numbers(seeds, 7) == numbers

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from paota.base.errors import UserError
 from paota.timing.availability import Availability
+from paota.timing.first_to_finish import FirstToFinish
 from paota.timing.fleet import Attendance, Fleet
 from paota.timing.latency import Latencies, PerDevice, Uniform, WithAvailability
-from paota.timing.restarts import ShareReadyOrRestart
 from paota.timing.timeline import Horizon
 
 
@@ -239,6 +239,6 @@ def test_availability_against_second_by_second(seed, repeat):
 def test_who_never_comes_back_is_not_looked_at_by_a_scheme_that_weighs_restarts():
     """A device that is gone starts and ends no training, and the scheme warns of nothing."""
     latencies = attended([3, 4, 5], ALWAYS, ALWAYS, [(0, 6)])
-    timeline = timeline_of(ShareReadyOrRestart(0.3), latencies, Horizon(rounds=None, duration_s=40.0))
+    timeline = timeline_of(FirstToFinish(), latencies, Horizon(rounds=None, duration_s=40.0))
     assert 2 not in timeline.device[timeline.start_s > 6]
     assert np.isfinite(timeline.finish_s).all()

@@ -1,182 +1,118 @@
-"""PAOTA+: ready devices send at once, aligned to one level, and the delay of the loop limits the step.
+"""PAOTA+: the first devices to finish move the model at once, and late ones turn its course.
 
-Directions that persist get a larger step. Devices restart together if that is faster and leaves no device out. The
-algorithm is from this project; docs/paota-plus.md has its derivation, stability limit and measurements.
+The algorithm is from this project; docs/paota-plus.md has its derivation, stability limit and measurements.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float
-from numpy.typing import ArrayLike
+from jaxtyping import Array, Float, Int
 
 from ..air.uplink import Uplink
 from ..base.settings import setting
 from ..power.policy import amplitude_cap
 from ..power.settings import Power
-from ..timing.restarts import ShareReadyOrRestart
-from .base import Algorithm, Amplitudes, Event, Heard, Step
+from ..timing.first_to_finish import FirstToFinish
+from .base import Algorithm, Amplitudes, DeviceResult, Event, Heard, Step
 from .threshold import aligned_level
 
-LATEST = 128  # versions; later updates count as that late
-FREQUENCIES = 1024  # at which the characteristic equation is evaluated
-Scalar: TypeAlias = Float[Array, ""] | float
 
+class Sums(NamedTuple):
+    """State of the server: sums of the updates so far and their number; older ones count less."""
 
-class Motion(NamedTuple):
-    """State of the server."""
-
-    newest: Float[Array, " d"]  # m
-    trend: Float[Array, " d"]  # v: m, smoothed over `memory_turns` turns
-    late: Float[Array, " S"]  # turns of updates that were 0, 1, 2, ... versions stale; older turns count less
+    fresh: Float[Array, " d"]
+    late: Float[Array, " d"]
+    num_fresh: Float[Array, ""]
+    num_late: Float[Array, ""]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaotaPlus(Algorithm):
-    """w <- w + m + boost v, where m answers s = (gain / U) sum_k dw_k of the ready devices and v is m, smoothed.
+    """w <- w + g (F + boost A): F is the mean fresh update of the event, and A the trend of fresh and late updates.
 
-        m <- (1 + lead) s - lead m,   v <- v + (n / U) (m - v) / memory_turns
-
-    U counts the trainings under way whose updates are or will be received. It is K, or n if the event aborts all others;
-    then no update is late and `lead` is 0. Devices arrive with p_k = min(t, p_k^max), where t is the level of least error.
-    By Little's law `gain` is the gain of the whole loop for any latencies. It is `boldness` times the largest gain for
-    which the loop is stable with the delays so far (see `stability_limit`). Directions that change slowly get (1 + boost)
-    times as much. Transmissions keep every device's budget for any `power.cap`.
+    A = (1 - phi) f / N_f + phi s / N_s, with f <- d f + sum of fresh updates, N_f <- d N_f + their number, and s, N_s alike
+    for late ones. phi = v N_s / (N_f + v N_s), at most (1 + boost) / (2 boost): up to there a delay of late updates, however
+    long, takes nothing from the stability limit G. g = G n / (n + noise / 2) for n fresh updates, halved at the first event
+    and three quarters at the second. The air carries two sums, so two transmissions count. Devices arrive with
+    p_k = min(t, p_k^max), where t is the level of least error. They keep their budgets for any `power.cap`.
     """
 
-    share: float = setting(0.2, above=0, high=1, doc="Share of all devices that must be ready for an aggregation.")
-    restart_share: float = setting(
-        0.3, above=0, high=1, doc="The same share if all devices restart after the aggregation."
+    noise: float = setting(
+        12.0,
+        low=0,
+        doc="Number of devices whose mean update holds as much noise as signal; more wait for more devices.",
     )
-    restarts: bool = setting(
-        True, doc="Restart all devices if latencies are redrawn and it is faster; false: abort no device."
+    boost: float = setting(2.5, above=0, doc="Step along the trend, relative to that along the mean fresh update.")
+    decay: float = setting(
+        0.8, low=0, high=0.99, doc="d: weight of an update in the trend, relative to one an event later."
     )
-    boldness: float = setting(
-        0.85, above=0, doc="Gain of the loop as a share of the largest stable gain at the observed delays."
-    )
-    gain: float | None = setting(
-        None, above=0, doc="Fixed gain instead: an update moves the model by gain / K of itself at first."
-    )
-    # With a fifth of the devices ready, 0.65 has the highest limit at equal latencies.
-    lead: float = setting(0.65, low=0, high=1, doc="Compensation of a part of the delay.")
-    boost: float = setting(3.0, low=0, doc="Extra step of the model in directions that persist.")
-    memory_turns: float = setting(
-        6.0, low=1, doc="Memory of the directions in turns; a turn is a training and the wait."
-    )
+    late_weight: float = setting(1.5, low=0, doc="v: weight of a late update in the trend, relative to a fresh one.")
+    step: float = setting(1.0, above=0, doc="Largest step as a share of the stability limit.")
     payload = "update"
 
     @property
-    def scheme(self) -> ShareReadyOrRestart:
-        return ShareReadyOrRestart(self.share, self.restart_share if self.restarts else None)
+    def scheme(self) -> FirstToFinish:
+        return FirstToFinish(self.noise)
+
+    def signal(self, result: DeviceResult) -> Float[Array, " m"]:
+        """Return the update in the first half of the signal if it is fresh, else in the second half (m = 2 d)."""
+        fresh = result.staleness == 0
+        return jnp.concatenate([jnp.where(fresh, result.update, 0.0), jnp.where(fresh, 0.0, result.update)])
+
+    def symbols(self, num_parameters: int, packed: bool) -> int:
+        return 2 * super().symbols(num_parameters, packed)
+
+    def sensitivity(self, clip_norm: float) -> float | None:
+        return 2 * clip_norm
 
     def amplitudes(self, event: Event, uplink: Uplink, power: Power) -> Amplitudes:
         cap = amplitude_cap(uplink, event.energy, "physical")
         t = aligned_level(cap, event, uplink)
-        p = jnp.where(event.ready, jnp.minimum(t, cap), 0.0)
-        return Amplitudes(p, divisor=t * under_way(event) / self._gain(event))
+        return Amplitudes(
+            jnp.where(event.ready, jnp.minimum(t, cap), 0.0), divisor=t * jnp.maximum(event.ready.sum(), 1)
+        )
 
-    def init(self, model: Float[Array, " d"]) -> Motion:
-        # At first, a turn with equal latencies of all devices, which allows only a small gain.
-        return Motion(jnp.zeros_like(model), jnp.zeros_like(model), all_late_by(1 / self.share - 1))
+    def init(self, model: Float[Array, " d"]) -> Sums:
+        nothing = jnp.zeros_like(model)
+        return Sums(nothing, nothing, jnp.zeros(()), jnp.zeros(()))
 
     def next_model(self, event: Event, heard: Heard) -> Step:
-        lead = jnp.where(fresh(event), 0.0, self.lead)
-        newest = (1 + lead) * heard.received - lead * event.state.newest
-        arrived = event.ready.sum() / under_way(event)
-        trend = event.state.trend + arrived * (newest - event.state.trend) / self.memory_turns
-        return Step(event.model + newest + self.boost * trend, state=Motion(newest, trend, self._late(event)))
+        is_late = event.staleness > 0
+        n_fresh, n_late = jnp.sum(event.ready & ~is_late), jnp.sum(event.ready & is_late)
+        fresh, late = jnp.split(heard.received * (n_fresh + n_late), 2)
+        sums = self._sums(event, fresh, late, n_fresh, n_late)
+        weight = self.late_weight * sums.num_late
+        phi = jnp.minimum(weight / _or_one(sums.num_fresh + weight), (1 + self.boost) / (2 * self.boost))
+        trend = (1 - phi) * sums.fresh / _or_one(sums.num_fresh) + phi * sums.late / _or_one(sums.num_late)
+        step = self.step * stability_limit(self.boost, self.decay) * n_fresh / _or_one(n_fresh + self.noise / 2)
+        step = step * jnp.minimum(1.0, (event.round + 2) / 4)  # at first, local training contracts by more than 1
+        return Step(event.model + step * (fresh / _or_one(n_fresh) + self.boost * trend), state=sums)
 
-    def _gain(self, event: Event) -> Scalar:
-        if self.gain is not None:
-            return self.gain
-        late = jnp.where(fresh(event), all_late_by(0.0), self._late(event))
-        lead = jnp.where(fresh(event), 0.0, self.lead)
-        share = jnp.maximum(event.ready.sum(), 1) / under_way(event)
-        return self.boldness * largest_gain(late, share, lead=lead, boost=self.boost, memory_turns=self.memory_turns)
-
-    def _late(self, event: Event) -> Float[Array, " S"]:
-        """Return `Motion.late` with this event. Trainings of version 0 began together and do not predict later ones."""
-        counts = event.ready & (event.staleness < event.round) & ~fresh(event)
-        late = jnp.minimum(event.staleness, LATEST - 1)
-        new = jnp.zeros(LATEST).at[late].add(jnp.where(counts, 1.0, 0.0)) / event.num_devices
-        return event.state.late * (1 - new.sum() / self.memory_turns) + new
-
-
-def fresh(event: Event) -> Bool[Array, ""]:
-    """Return True if all devices began from the newest model and no other training is under way, so no update is late."""
-    alone = (event.aborted > 0) | (event.ready.sum() >= event.num_devices)
-    return alone & (jnp.where(event.ready, event.staleness, 0).max(initial=0) == 0)
+    def _sums(
+        self, event: Event, fresh: Float[Array, " d"], late: Float[Array, " d"],
+        n_fresh: Int[Array, ""], n_late: Int[Array, ""],
+    ) -> Sums:  # fmt: skip
+        """Return the sums with this event. The first event finds a trend of zero that is as well known as later ones."""
+        old, d = event.state, self.decay
+        num_fresh = jnp.where(event.round == 0, n_fresh / (1 - d), old.num_fresh)
+        return Sums(d * old.fresh + fresh, d * old.late + late, d * num_fresh + n_fresh, d * old.num_late + n_late)
 
 
-def under_way(event: Event) -> Float[Array, ""]:
-    """Return U, the trainings that were under way before this event, without those that it aborts."""
-    return jnp.where(fresh(event), jnp.maximum(event.ready.sum(), 1), event.num_devices)
+def stability_limit(boost: float, decay: float) -> float:
+    """Return the largest stable step if every local training contracts by h <= 1 (divide it by h).
 
-
-def all_late_by(versions: Scalar) -> Float[Array, " S"]:
-    """Return a turn in which all updates are late by `versions`, rounded."""
-    return (jnp.arange(LATEST) == jnp.round(jnp.minimum(versions, LATEST - 1.0))).astype(jnp.float32)
-
-
-def largest_gain(
-    late: Float[Array, " S"], share: Float[Array, ""], *, lead: Scalar, boost: float, memory_turns: float
-) -> Float[Array, ""]:
-    """Return `stability_limit` inside a compiled program.
-
-    On the unit circle the characteristic equation has one gain for each frequency. The least real one is the limit.
+    In a direction in which an update from w is -h w, the loop (z - 1)(z - d) + g h (z - d + boost (1 - d) z) = 0 is stable
+    exactly up to here: its root leaves the unit circle at z = -1.
 
     Args:
-        late: turns of updates by their staleness, [S]; the sum need not be 1.
-        share: as for `stability_limit`.
-        lead: as for `PaotaPlus`.
         boost: as for `PaotaPlus`.
-        memory_turns: as for `PaotaPlus`.
+        decay: as for `PaotaPlus`.
     """
-    fractions = late / late.sum()
-    b = 1 - share / memory_turns
-    z = jnp.exp(2j * jnp.pi * jnp.arange(1, FREQUENCIES // 2 + 1) / FREQUENCIES)
-    delayed = jnp.fft.rfft(fractions, FREQUENCIES)[1:]
-    loop = (1 + lead) * share * ((1 + boost * (1 - b)) * z - b) * z * delayed
-    asked = -(z - 1) * (z + lead) * (z - b) / loop
-    real, imaginary = asked.real, asked.imag.at[-1].set(0.0)  # at half the rate everything is real
-    before, after = imaginary[:-1], imaginary[1:]
-    crossing = (before * after <= 0) & (before != after)
-    weight = jnp.where(crossing, before / jnp.where(crossing, before - after, 1.0), 0.0)
-    gain = real[:-1] + weight * (real[1:] - real[:-1])
-    return jnp.min(jnp.where(crossing & (gain > 0), gain, 4 / share))
+    return 2 / (1 + boost * (1 - decay) / (1 + decay))
 
 
-def stability_limit(
-    staleness: ArrayLike, share: float, *, lead: float = 0.0, boost: float = 0.0, memory_turns: float = 1.0
-) -> float:
-    """Return the largest stable gain of the loop if every local training contracts by h <= 1 (divide it by h).
-
-    With dw_k = -h w^(r-s_k) and b = 1 - share / memory_turns the characteristic polynomial is
-    (z - 1)(z + lead)(z - b) z^(S-1) + (1 + lead) gain share ((1 + boost (1 - b)) z - b) sum_s staleness_s z^(S-s). The
-    result is the first gain that brings a root onto the unit circle.
-
-    Args:
-        staleness: shares of the updates that are 0, 1, 2, ... versions stale, [S]; their sum is 1.
-        share: share of all trainings under way that an event aggregates (1 if it aborts the others).
-        lead: as for `PaotaPlus`.
-        boost: as for `PaotaPlus`.
-        memory_turns: as for `PaotaPlus`.
-    """
-    fractions = np.asarray(staleness, float)
-    b = 1 - share / memory_turns
-    late = np.polymul([1 + boost * (1 - b), -b, 0.0], fractions)
-    plain = np.polymul(np.polymul([1.0, -1.0], [1.0, lead]), [1.0, -b])
-    plain = np.concatenate([plain, np.zeros(len(fractions) - 1)])
-
-    def stable(gain: float) -> bool:
-        return bool(np.abs(np.roots(np.polyadd(plain, (1 + lead) * gain * share * late))).max() < 1)
-
-    low, high = 0.0, 4.0 / share
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        low, high = (middle, high) if stable(middle) else (low, middle)
-    return low
+def _or_one(number: Float[Array, ""]) -> Float[Array, ""]:
+    return jnp.where(number > 0, number, 1.0)

@@ -183,8 +183,11 @@ class DeployedServer(Server):
             first = sorted(self.finished.values(), key=lambda a: (a.finish_s, a.flight.device))[: wait.count]
             return first if len(first) == wait.count or (first and not self.roster.flights) else None
         if wait.share is not None:
-            enough = share_of(wait.share, len(self.roster.node_of))
-            return list(self.finished.values()) if len(self.finished) >= enough else None
+            enough, counted = share_of(wait.share, len(self.roster.node_of)), set(self.finished)
+            if wait.of is not None:  # at most all of these; any device if none of them is there
+                chosen = set(wait.of.tolist()) & (self.roster.at_work | counted)
+                enough, counted = min(enough, max(1, len(chosen))), counted & chosen if chosen else counted
+            return list(self.finished.values()) if len(counted) >= enough else None
         if wait.groups is not None:
             finish_s = {device: arrival.finish_s for device, arrival in self.finished.items()}
             group = self.groups.complete(finish_s, self.roster.at_work)

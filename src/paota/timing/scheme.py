@@ -36,7 +36,7 @@ Devices = Ints  # numbers of devices, [n]
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """The condition that a scheme waits for: exactly one of the first four arguments, and optionally `within_s`.
+    """The condition that a scheme waits for: exactly one of `until_s`, `count`, `share` and `groups`.
 
     The server answers with the finished trainings that may be aggregated now, in the order of their devices.
 
@@ -44,6 +44,7 @@ class Wait:
         until_s: a time on the server's clock.
         count: the first `count` trainings to finish; fewer if no more will finish.
         share: a share of the available devices, rounded up.
+        of: with `share`, the devices [n] that count, at most all of them; other finished trainings join the answer.
         groups: all trainings of one of these groups of devices; the answer's `group` is its index.
         within_s: seconds from now after which the wait ends with the trainings that have finished.
     """
@@ -51,6 +52,7 @@ class Wait:
     until_s: float | None = None
     count: int | None = None
     share: float | None = None
+    of: Devices | None = None
     groups: Sequence[Devices] | None = None
     within_s: float | None = None
 

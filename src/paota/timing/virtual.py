@@ -187,7 +187,7 @@ class VirtualServer(Server):
         if wait.count is not None:
             return self._first(wait.count, wait.within_s)
         if wait.share is not None:
-            return self._share(wait.share)
+            return self._share(wait.share, wait.of)
         return self._group(wait.groups or ())
 
     def _until(self, time_s: float) -> Trainings:
@@ -236,28 +236,28 @@ class VirtualServer(Server):
             )  # this training was aggregated or aborted, or the device has started another one
         return self.everyone[:0]
 
-    def _share(self, share: float) -> Trainings | None:
-        """Wait until enough of the available devices have finished."""
+    def _share(self, share: float, of: Devices | None) -> Trainings | None:
+        """Wait until enough of the available devices have finished; with `of`, only these count."""
         device = self._finishing()
+        counts = np.ones(len(device), bool) if of is None else np.isin(device, of, assume_unique=True)
         ready_s = self.finish_s[device]  # time from which on each device can take part
         missed = ready_s < self.now_s  # the device was away at the last aggregation
         ready_s[missed] = self.latencies.back_s(device[missed], self.now_s)
         count = 1
-        while len(device):
-            count = min(count, len(device))
-            now_s = float(np.partition(ready_s, count - 1)[count - 1])
-            if not math.isfinite(now_s):
-                device, ready_s = device[np.isfinite(ready_s)], ready_s[np.isfinite(ready_s)]
-                continue
+        while np.isfinite(counting_s := ready_s[counts]).any():
+            count = min(count, int(np.isfinite(counting_s).sum()))
+            now_s = float(np.partition(counting_s, count - 1)[count - 1])
             done = np.flatnonzero(ready_s <= now_s)  # `count` of them, or more if several finish at the same time
             sends = self.latencies.can_send(device[done], now_s)
-            needed = share_of(share, int((self.latencies.back_s(device, now_s) <= now_s).sum()))
-            if sends.sum() >= needed:
+            here = self.latencies.back_s(device, now_s) <= now_s
+            needed = min(share_of(share, int(here.sum())), max(1, int((here & counts).sum())))
+            heard = int((sends & counts[done]).sum())
+            if heard >= needed:
                 self.now_s = now_s
                 return self._trainings_of(device[done[sends]])
             ready_s[done[~sends]] = self.latencies.back_s(device[done[~sends]], now_s)
-            count = max(needed, int(sends.sum()) + 1)
-        return None
+            count = max(needed, heard + 1)
+        return None if of is None else self._share(share, None)  # none of them will finish: any device counts
 
     def _group(self, groups: Sequence[Devices]) -> Trainings | None:
         """Wait for the group whose slowest member is done first; members that never finish do not count."""
