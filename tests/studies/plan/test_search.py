@@ -41,7 +41,7 @@ def indices(found):
 
 def test_rungs_multiply_time_and_seeds():
     steps = rungs((7, 8, 9, 10, 11), 900.0)
-    assert [(step.seeds, step.until_s) for step in steps] == [((7,), 100), ((7, 8), 300), ((7, 8, 9, 10, 11), 900)]
+    assert [(step.seeds, step.until_s) for step in steps] == [((7, 8), 100), ((7, 8), 300), ((7, 8, 9, 10, 11), 900)]
     assert [len(step.seeds) for step in rungs((3,), 900.0)] == [1, 1, 1]
 
 
@@ -135,9 +135,13 @@ def test_the_usual_candidates(table):
         entries_of(own, ["paotaa"])
     base = base_of(own, 0.3, 0.3)
     names = [candidate.name for candidate in candidates_of(base, entries_of(own, ["paota", "paota-plus"]), ())]
-    assert len(names) == 13
+    assert len(names) == 11
     assert sum(name.startswith("paota, model, dT ") for name in names) == 5
-    assert names[-1] == "paota-plus, share 0.4"
+    assert names[-1] == "paota-plus"
+    first = [candidate.name for candidate in candidates_of(base, entries_of(own, ["cotaf"]), ())]
+    assert [name.partition(",")[2] for name in first[1:]] == [
+        f" {n} of 8, server step 1.5, momentum 0.6" for n in (1, 2, 2)
+    ]
 
 
 def test_axes_concern_the_algorithms_that_have_them(table):

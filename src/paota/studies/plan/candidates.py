@@ -32,17 +32,16 @@ from ...simulate import prepare as prepare_run
 from ...simulate.conditions import attendance_of
 from ...simulate.preparation import PreparedRun
 from ...timing.fleet import Attendance
-from ...timing.schemes import Periodic, ShareReady, Synchronous
+from ...timing.schemes import Periodic, Synchronous
 from ...timing.timeline import Timeline
 from ..sweep.grid import PERIOD, Axis, show, unused_periods
 from ..sweep.sweep import timelines_of
 
 SHORTLIST = ("paota", "paota-plus", "threshold")  # one rule for each way to wait, all over the air
 PERIODS = (0.4, 0.6, 0.8, 1.0, 1.3)  # of the mean latency
-SHARES = (0.1, 0.2, 0.4)  # of the devices, which make an event of a scheme that waits for a share
-FIRST = (0.1, 0.3)  # of the devices: all start, and the first ones to finish count
-# Beside the plain mean: no update of a synchronous round is stale, so a longer step may pay. Tuned as in docs/field.md.
-LONGER_STEP = {"server.optimiser": "momentum", "server.learning_rate": 1.5, "server.momentum": 0.3}
+FIRST = (0.1, 0.2, 0.3)  # of the devices: all start, and the first ones to finish count
+# No update of such a round is stale, so a longer step pays. docs/field.md has the tuned ones of 17 settings.
+LONGER_STEP = {"server.optimiser": "momentum", "server.learning_rate": 1.5, "server.momentum": 0.6}
 MOST_CANDIDATES = 2_000
 WORDS = {
     "payload": "{}", PERIOD: "dT {} s", "data.devices": "{} devices", "power.max_power_w": "{} W",
@@ -175,11 +174,10 @@ def _usual(alone: Experiment) -> Iterator[Choice]:
     if scheme.uses_period:
         mean_s = law_of(alone).mean_s
         ways = [({}, {PERIOD: _rounded(share * mean_s)}) for share in PERIODS]
-    elif isinstance(scheme, ShareReady):
-        ways = [({"share": share}, {}) for share in SHARES]
     elif isinstance(scheme, Synchronous):
-        first: list[Table] = [{"participants": max(1, round(share * devices)), "selected": devices} for share in FIRST]
-        ways = [(own, {}) for own in ({"participants": scheme.participants}, *first, first[-1] | LONGER_STEP)]
+        counts = [max(1, round(share * devices)) for share in FIRST]
+        first: list[Table] = [{"participants": count, "selected": devices, **LONGER_STEP} for count in counts]
+        ways = [(own, {}) for own in ({"participants": scheme.participants}, *first)]
     for payload in payloads:
         for own, changes in ways:
             yield payload | own, changes

@@ -1,6 +1,6 @@
 """The search of a plan: successive halving in the pool.
 
-Many candidates run for a short time with one seed, a third of them for longer, the best with all seeds. Every rung multiplies
+Many candidates run for a short time with two seeds, a third of them for longer, the best with all seeds. Every rung multiplies
 the simulated time by `FACTOR` and divides the number of candidates by it, the usual constant of successive halving (Jamieson
 and Talwalkar 2016; Li et al. 2018). Rungs end together and rank by results alone, so neither the number of processes nor an
 interruption changes the answer.
@@ -81,8 +81,8 @@ class Rung:
 
 
 def rungs(seeds: Sequence[int], duration_s: float) -> list[Rung]:
-    """Return one seed for a ninth of the time, two for a third, all for all of it."""
-    counts = (1, min(2, len(seeds)), len(seeds))
+    """Return two seeds for a ninth of the time and for a third, all for all of it. One seed would drop the best too often."""
+    counts = (2, 2, len(seeds))
     return [Rung(tuple(seeds[:n]), duration_s / FACTOR ** (len(RUNGS) - 1 - i)) for i, n in enumerate(counts)]
 
 
