@@ -11,11 +11,16 @@ import argparse
 from typing import Any
 
 import numpy as np
-from field import SETTINGS, interval
+from field import interval
 
 import paota
+from paota.results.measures import final_accuracy, reach
 
-FIRST_SEED = 20
+TARGET, DURATION_S = 0.8, 600.0
+TABLE: dict[str, Any] = {
+    "duration_s": DURATION_S, "seed": 20, "timing": {"latency": "per-device"}, "air": {"digital": "ofdma"},
+    "evaluation": {"every_s": 4.0, "train_loss": "batches"},
+}  # fmt: skip
 LINES: tuple[dict[str, Any], ...] = (
     {"name": "air-fedga", "label": "`air-fedga`"},
     {"name": "air-fedga", "label": "`air-fedga`, `mixing = 1`", "mixing": 1.0},
@@ -28,18 +33,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=15)
     args = parser.parse_args()
-    setting = SETTINGS["fixed-speeds"]
-    print(f"| | s to {setting.target:.0%} | reached | accuracy at {setting.duration_s:.0f} s (%) |\n|---|--:|--:|--:|")
+    print(f"| | s to {TARGET:.0%} | reached | accuracy at {DURATION_S:.0f} s (%) |\n|---|--:|--:|--:|")
     for line in LINES:
-        result = paota.run(setting.experiment("groups", FIRST_SEED, line), seeds=args.seeds)
-        seeds = [setting.measures(run) for run in result.trajectories]
-        times, got = setting.seconds(seeds), sum(seed["time_s"] is not None for seed in seeds)
-        final = 100 * np.mean([setting.accuracy_after(seed, setting.duration_s) for seed in seeds])
-        never = "" if got == len(seeds) else "≥ "
+        runs = paota.run({**TABLE, "algorithms": [line]}, seeds=args.seeds).trajectories
+        times = np.minimum([reach(run, TARGET) for run in runs], DURATION_S)
+        got = int(np.sum(times < DURATION_S))
+        final = 100 * np.mean([final_accuracy(run) for run in runs])
+        never = "" if got == len(runs) else "≥ "
         cells = (
             line["label"],
             f"{never}{times.mean():.0f} ± {interval(times):.0f}",
-            f"{got} of {len(seeds)}",
+            f"{got} of {len(runs)}",
             f"{final:.1f}",
         )
         print(f"| {' | '.join(cells)} |", flush=True)

@@ -1,133 +1,205 @@
-"""The tables of docs/paota-plus.md: how large its gain may be, and what becomes of it without one of its parts.
+"""The tables and the picture of docs/paota-plus.md: what the rule loses without one of its parts, and its timeline.
 
-    python benchmarks/paota_plus.py limits|variants [--out docs/paota-plus.md]
-
-`limits`, seconds: how late updates are comes from timelines of 100 devices for 3,000 s (ten times as long where half of
-them are ten times slower), without the first twenty events. `variants`, minutes: runs with seeds 0 to 4, which chose the
-constants and are shown in no table of the field.
+python benchmarks/paota_plus.py ablation [--out docs/paota-plus.md]    # seeds 0 to 4, which chose the constants
+python benchmarks/paota_plus.py noise [--out docs/paota-plus.md]       # seeds 1000 to 1009
+python benchmarks/paota_plus.py timeline --out docs/img/paota-plus-timeline.svg    # needs Matplotlib
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
-from field import HALF_SLOW, SETTINGS, between
-from numpy.typing import NDArray
+from field_page import between
+from field_settings import SETTINGS, Setting
 
 import paota
-from paota.algorithms.paota_plus import PaotaPlus, stability_limit
+from paota.algorithms.base import DeviceResult, Event, Heard, Step
+from paota.algorithms.paota_plus import PaotaPlus
 from paota.base.files import write_text
-from paota.timing.latency import Latencies, PerDevice, TwoSpeeds, Uniform
-from paota.timing.schemes import ShareReady
+from paota.base.types import Bools
+from paota.timing.first_to_finish import Arrivals, FirstToFinish, Punctuality
+from paota.timing.latency import Latencies, TwoSpeeds
 from paota.timing.timeline import Horizon
 from paota.timing.virtual import TimelineInputs, make_timeline
 
-SLOW_HALF = TwoSpeeds(**{key: value for key, value in HALF_SLOW.items() if key != "latency"})
-LAWS: dict[str, tuple[Any, float]] = {
-    "U(5, 15), redrawn": (Uniform(), 3_000.0),
-    "U(5, 15), for life": (PerDevice(), 3_000.0),
-    "two speeds": (TwoSpeeds(slow_share=0.3), 3_000.0),
-    "half ten times slower": (SLOW_HALF, 30_000.0),
+COLUMNS = ("paper", "fixed-speeds", "half-slow", "slow-unique", "slow-half-of-classes")
+NOISE_DBM_PER_HZ = (-74.0, -58.0, -54.0, -50.0, -46.0)
+
+
+class NeverSlow(Punctuality):
+    def slow(self) -> Bools:
+        return np.zeros(len(self.seen), bool)
+
+
+class AlwaysAFifth(Arrivals):
+    def best(self) -> int:
+        return max(1, round(0.2 * self.devices))
+
+
+@dataclass(frozen=True)
+class AbortAll(FirstToFinish):
+    """Every training that has not finished is aborted."""
+
+    def records(self, devices: int) -> tuple[Punctuality, Arrivals]:
+        return NeverSlow(devices), Arrivals(devices, self.noise)
+
+
+@dataclass(frozen=True)
+class Fifth(FirstToFinish):
+    """The server waits for a fifth of all devices in every event."""
+
+    def records(self, devices: int) -> tuple[Punctuality, Arrivals]:
+        return Punctuality(devices), AlwaysAFifth(devices, self.noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoSlowDevices(PaotaPlus):
+    scheme = AbortAll()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedShare(PaotaPlus):
+    scheme = Fifth()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneSum(PaotaPlus):
+    """Late updates are added to the fresh ones, and act at once."""
+
+    def signal(self, result: DeviceResult) -> Any:
+        return super().signal(result._replace(staleness=jnp.zeros_like(result.staleness)))
+
+    def next_model(self, event: Event, heard: Heard) -> Step:
+        return super().next_model(event._replace(staleness=jnp.zeros_like(event.staleness)), heard)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullStart(PaotaPlus):
+    """The first two steps are as large as the others."""
+
+    def next_model(self, event: Event, heard: Heard) -> Step:
+        step = super().next_model(event, heard)
+        larger = 1 / jnp.minimum(1.0, (event.round + 2) / 4)
+        return step._replace(model=event.model + larger * (step.model - event.model))
+
+
+OWN = {"no-slow-devices": NoSlowDevices, "fixed-share": FixedShare, "one-sum": OneSum, "full-start": FullStart}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "the rule": {},
+    "all others restart, also slow ones": {"name": "no-slow-devices"},
+    "a fifth of the devices in every event": {"name": "fixed-share"},
+    "one sum: late updates act at once": {"name": "one-sum"},
+    "late updates are dropped, $v = 0$": {"late_weight": 0.0},
+    "no boost": {"boost": 1e-6},
+    "$d = 0.7$": {"decay": 0.7},
+    "no soft start": {"name": "full-start"},
+    "$n_0 = 6$": {"noise": 6.0},
+    "$n_0 = 24$": {"noise": 24.0},
+    "1.2 of the limit": {"step": 1.2},
 }
-FILTERS = (
-    (0.0, 0.0, 1.0),
-    (0.65, 0.0, 1.0),
-    (0.0, 3.0, 6.0),
-    (0.65, 3.0, 6.0),
-    (0.65, 2.0, 4.0),
-    (0.65, 4.0, 8.0),
-    (0.65, 3.0, 4.0),
-)
-SHARES = (1 / 10, 1 / 5, 1 / 3, 1 / 2)
-
-
-@functools.cache
-def lateness(law: Any, duration_s: float, share: float) -> NDArray[np.float64]:
-    """Shares of the updates that are 0, 1, 2, ... versions old."""
-    latencies = Latencies(law, devices=100, seed=0)
-    inputs = TimelineInputs(latencies, 8.0, Horizon(rounds=None, duration_s=duration_s))
-    timeline = make_timeline(ShareReady(share), inputs)
-    late = timeline.staleness[timeline.event > 20]
-    return np.bincount(late) / len(late)
-
-
-def limits(share: float, lead: float, boost: float, memory_turns: float) -> list[float]:
-    """The largest gain for h = 1: of exactly equal latencies, devices out of step, then of all `LAWS`."""
-    delays = [np.eye(round(1 / share))[-1], *(lateness(*law, share) for law in LAWS.values())]
-    return [stability_limit(late, share, lead=lead, boost=boost, memory_turns=memory_turns) for late in delays]
 
 
 def line(cells: Sequence[str], *, bold: bool = False) -> str:
-    return f"| {' | '.join(f'**{cell}**' if bold and cell else cell for cell in cells)} |"
+    return f"| {' | '.join(f'**{cell}**' if bold else cell for cell in cells)} |"
 
 
-def limits_table() -> str:
-    """Two tables: by the filter at the default share, and by the share with the default filter."""
-    rule = PaotaPlus()
-    own = (rule.lead, rule.boost, rule.memory_turns)
-    names = ["all equal, out of step", *LAWS]
-    lines = [line(["$a$", "$b$", r"$\tau$", *names, "restarts ($q = 1$, $a = 0$)"]), "|--:" * (len(names) + 4) + "|"]
-    for lead, boost, turns in FILTERS:
-        restarted = stability_limit([1.0], 1.0, boost=boost, memory_turns=turns)
-        figures = [f"{limit:.2f}" for limit in (*limits(rule.share, lead, boost, turns), restarted)]
-        cells = [f"{lead:g}", f"{boost:g}", f"{turns:g}" if boost else "", *figures]
-        lines.append(line(cells, bold=(lead, boost, turns) == own))
-    lines += ["", f"At other shares, with $a = {own[0]:g}$, $b = {own[1]:g}$, $\\tau = {own[2]:g}$:", ""]
-    lines += [line(["$q$", *names]), "|--:" * (len(names) + 1) + "|"]
-    for share in SHARES:
-        figures = [f"{limit:.2f}" for limit in limits(share, *own)]
-        lines.append(line([f"1/{round(1 / share)}", *figures], bold=share == rule.share))
+def seconds_of(setting: Setting, entries: dict[str, dict[str, Any]], seed: int, seeds: int) -> dict[str, str]:
+    """Return the mean seconds to the target of every entry; a lower bound where a seed never reaches it."""
+    table = setting.experiment("paota-plus", seed, [{**entry, "label": words} for words, entry in entries.items()])
+    result = paota.run(table, seeds=seeds)
+    cells = {}
+    for words in entries:
+        measures = [setting.measures(run) for run in result.of(words)]
+        never = "≥ " if any(seed["time_s"] is None for seed in measures) else ""
+        cells[words] = f"{never}{setting.seconds(measures).mean():.0f}"
+    return cells
+
+
+def ablation_table() -> str:
+    """Return the seconds of each variant in each setting, and the geometric mean of the ratios to the rule."""
+    for name, algorithm in OWN.items():
+        paota.register("algorithm", name, algorithm)
+    entries = {words: {"name": "paota-plus", **changes} for words, changes in VARIANTS.items()}
+    found = {name: seconds_of(SETTINGS[name], entries, 0, 5) for name in COLUMNS}
+    lines = [line(["variant", *(f"`{name}`" for name in COLUMNS), "ratio"]), "|---" + "|--:" * (len(COLUMNS) + 1) + "|"]
+    for words in VARIANTS:
+        own, rule = (np.array([float(found[name][w].lstrip("≥ ")) for name in COLUMNS]) for w in (words, "the rule"))
+        ratio = np.exp(np.mean(np.log(own / rule)))
+        lines.append(line([words, *(found[name][words] for name in COLUMNS), f"{ratio:.2f}"], bold=words == "the rule"))
     return "\n".join(lines)
 
 
-VARIANTS: dict[str, dict[str, Any]] = {
-    "the rule": {},
-    "a fixed gain, $g = 1.3$": {"gain": 1.3},
-    "no lead, $a = 0$": {"lead": 0.0},
-    "no boost, $b = 0$": {"boost": 0.0},
-    "`restarts = false`": {"restarts": False},
-    "$b = 2$, $\\tau = 4$": {"boost": 2.0, "memory_turns": 4.0},
-    "$b = 4$, $\\tau = 8$": {"boost": 4.0, "memory_turns": 8.0},
-    "0.75 of the limit": {"boldness": 0.75},
-    "0.95 of the limit": {"boldness": 0.95},
-    "1.1 of the limit": {"boldness": 1.1},
-    "an event at a tenth": {"share": 0.1},
-    "an event at two fifths": {"share": 0.4},
-}
-COLUMNS = ("paper", "fixed-speeds", "slow-unique", "half-slow")
-LOOK_S = 400.0
-
-
-def variants_table() -> str:
-    """Mean seconds to 80 % and accuracy at 400 s of each variant in each setting, seeds 0 to 4."""
-    lines = [line(["variant", *(f"`{name}`" for name in COLUMNS)]), "|---" + "|--:" * len(COLUMNS) + "|"]
-    for words, changes in VARIANTS.items():
-        cells = []
-        for setting in (SETTINGS[name] for name in COLUMNS):
-            runs = paota.run(setting.experiment("variants", 0, {"name": "paota-plus", **changes}), seeds=5).trajectories
-            seeds = [setting.measures(run) for run in runs]
-            never = "≥ " if any(seed["time_s"] is None for seed in seeds) else ""
-            accuracy = np.mean([setting.accuracy_after(seed, LOOK_S) for seed in seeds])
-            cells.append(f"{never}{setting.seconds(seeds).mean():.0f} ({100 * accuracy:.1f} %)")
-        lines.append(line([words, *cells], bold=not changes))
+def noise_table() -> str:
+    """Return the seconds to 70 % under noise, beside over-selection with the first 20 and the first 30 devices."""
+    start = {"name": "cotaf", "fading": True, "selected": 100}
+    step = {"server": {"optimiser": "momentum", "learning_rate": 1.5, "momentum": 0.6}}
+    entries: dict[str, dict[str, Any]] = {"PAOTA+": {"name": "paota-plus"}}
+    entries |= {f"COTAF, first {n}": {**start, **step, "participants": n} for n in (20, 30)}
+    lines = [line(["noise (dBm/Hz)", *entries]), "|--:" * (len(entries) + 1) + "|"]
+    for level in NOISE_DBM_PER_HZ:
+        setting = replace(SETTINGS["paper"], table={"air": {"n0_dbm_per_hz": level}}, target=0.7, grid_s=2.0)
+        cells = seconds_of(setting, entries, 1000, 10)
+        lines.append(line([f"{level:g}", *cells.values()]))
     return "\n".join(lines)
+
+
+def draw_timeline(file: Path) -> None:
+    """Draw the trainings of eight devices, of which two are slow: fresh, late and aborted ones."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.hashsalt": "paota", "svg.fonttype": "none", "font.size": 9})
+    import matplotlib.pyplot as plt
+
+    law = TwoSpeeds(slow_share=0.25, low_s=5, high_s=15, slow_low_s=25, slow_high_s=40)
+    latencies = Latencies(law, devices=8, seed=3)
+    timeline = make_timeline(
+        FirstToFinish(noise=3.0), TimelineInputs(latencies, 8.0, Horizon(rounds=None, duration_s=170.0))
+    )
+    figure, axes = plt.subplots(figsize=(7.6, 3.0), layout="constrained")
+
+    def bars(trainings: Any, ends_s: Any, late: Any, colours: tuple[str, str], words: tuple[str, str]) -> None:
+        for chosen, colour, word in zip((~late, late), colours, words, strict=True):
+            length_s = (ends_s - trainings.start_s)[chosen]
+            axes.barh(trainings.device[chosen], length_s, left=trainings.start_s[chosen], color=colour, label=word, height=0.7,
+                      edgecolor="white", lw=1.2)  # fmt: skip
+
+    bars(timeline, timeline.finish_s, timeline.staleness > 0, ("#0072B2", "#D55E00"), ("fresh", "late"))
+    aborted = timeline.aborted
+    assert aborted is not None
+    none = np.zeros(len(aborted.device), bool)
+    bars(aborted, timeline.time_s[aborted.event], none, ("#DDDDDD", "#DDDDDD"), ("aborted", ""))
+    for time_s in timeline.time_s:
+        axes.axvline(time_s, color="0.3", lw=0.6, ls=":")
+    axes.set(xlabel="simulated seconds (dotted lines: the server makes a new model)", xlim=(0, 130), yticks=range(8))
+    axes.set_yticklabels([f"device {k}{' (slow)' if k < 2 else ''}" for k in range(8)])
+    axes.invert_yaxis()
+    handles, labels = axes.get_legend_handles_labels()
+    shown = [(handle, label) for handle, label in zip(handles, labels, strict=True) if label]
+    axes.legend(*zip(*shown, strict=True), frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(file, metadata={"Date": None})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("table", choices=("limits", "variants"))
-    parser.add_argument("--out", type=Path, help="the Markdown file whose table is replaced; else it is printed")
+    parser.add_argument("part", choices=("ablation", "noise", "timeline"))
+    parser.add_argument("--out", type=Path, help="the Markdown file whose table is replaced, or the picture")
     args = parser.parse_args()
-    made = limits_table() if args.table == "limits" else variants_table()
+    if args.part == "timeline":
+        draw_timeline(args.out or Path("docs/img/paota-plus-timeline.svg"))
+        return
+    made = ablation_table() if args.part == "ablation" else noise_table()
     if args.out is None:
         print(made)
         return
-    write_text(args.out, between(args.out.read_text(encoding="utf-8"), made, args.table))
+    write_text(args.out, between(args.out.read_text(encoding="utf-8"), made, args.part))
 
 
 if __name__ == "__main__":
