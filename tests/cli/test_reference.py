@@ -43,7 +43,7 @@ def test_algorithms_are_listed_in_one_line_each_with_uplink_and_scheme(columns, 
     by_name = {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
     assert by_name["paota"].startswith("air periodic PAOTA, the paper's Algorithm 1")
     assert by_name["fedbuff"].startswith("digital buffered the server collects B updates")
-    assert by_name["paota-plus"].startswith("air share-ready")
+    assert by_name["paota-plus"].startswith("air first-to-finish")
     assert any(line.endswith(" ...") for line in lines) == (columns == 80)
     assert hint.endswith("paota settings NAME")
 
